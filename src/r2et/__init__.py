@@ -1,0 +1,1 @@
+"""Explanations that stay put: measure, attack and train for stable top-k salient features."""

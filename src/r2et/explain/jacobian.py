@@ -1,0 +1,35 @@
+"""The derivative of an explanation with respect to its input: the Hessian, for Gradient."""
+
+import torch
+from torch import Tensor
+
+
+def jacobian(scores: Tensor, x: Tensor, create_graph: bool = False, chunk_size: int = 64) -> Tensor:
+    """H_i = d I_i / d x for every feature i; quadratic in the number of features.
+
+    Args:
+        scores: the explanation (N, ...), made from x with `create_graph=True`.
+        x: (N, ...), requires gradients.
+        create_graph: keep the result differentiable.
+        chunk_size: how many features are differentiated at once.
+
+    Returns:
+        (N, m, d): m scores a sample, d input values a sample.
+
+    >>> x = torch.tensor([[1.0, 2.0]], requires_grad=True)
+    >>> jacobian(x**2, x)
+    tensor([[[2., 0.],
+             [0., 4.]]])
+    """
+    flat = scores.flatten(start_dim=1)
+    rows, count = flat.shape
+    parts = []
+    for first in range(0, count, chunk_size):
+        last = min(first + chunk_size, count)
+        picks = torch.zeros(last - first, rows, count, dtype=flat.dtype, device=flat.device)
+        picks[torch.arange(last - first), :, torch.arange(first, last)] = 1
+        part = torch.autograd.grad(
+            flat, x, picks, create_graph=create_graph, retain_graph=True, allow_unused=True, is_grads_batched=True
+        )[0]
+        parts.append(picks.new_zeros(last - first, *x.shape) if part is None else part)
+    return torch.cat(parts).flatten(start_dim=2).transpose(0, 1)

@@ -1,0 +1,240 @@
+"""The base class of training objectives, and what their regularisers share: one forward pass."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
+
+from r2et._checks import check_inputs, check_labels, check_logits
+from r2et.explain import Explainer, Gradient
+from r2et.explain.base import derivative, forward, unit
+from r2et.scores import log_odds, predicted_class
+
+Direction = Literal["gradient", "random"]
+
+
+@dataclass(frozen=True)
+class Term:
+    """One regulariser: its mean over the batch, and the weight it enters the loss with (negative: maximised)."""
+
+    value: Tensor
+    weight: float
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The value of an objective and its parts.
+
+    Attributes:
+        total: what is minimised, a scalar.
+        parts: the classification loss and each regulariser, unweighted and detached.
+    """
+
+    total: Tensor
+    parts: dict[str, Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objective(ABC):
+    """What training minimises. `objective(model, x, y)` is a scalar, usable in any training loop."""
+
+    def __call__(
+        self,
+        model: nn.Module,
+        x: Tensor,
+        y: Tensor,
+        generator: torch.Generator | None = None,
+        step: int | None = None,
+    ) -> Tensor:
+        """The loss of one batch.
+
+        Args:
+            model: maps (N, *features) to logits (N, C).
+            x: (N, *features).
+            y: class labels, int64 (N,).
+            generator: of random directions and neighbours.
+            step: the number of the training step, for objectives that regularise every few steps; None = they
+                count their calls.
+
+        Returns:
+            A scalar that `backward()` can be called on.
+        """
+        check_inputs(x)
+        with torch.no_grad(), evaluation_mode(model):
+            logits = model(x[:1])
+        check_logits(logits, 1)
+        check_labels(y, len(x), logits.shape[1])
+        return self.evaluate(model, x, y, generator, step).total
+
+    @abstractmethod
+    def evaluate(
+        self,
+        model: nn.Module,
+        x: Tensor,
+        y: Tensor,
+        generator: torch.Generator | None = None,
+        step: int | None = None,
+    ) -> Loss:
+        """The loss and its parts, without checks of the input; arguments as in `__call__`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Regularised(Objective):
+    """Cross-entropy plus weighted regularisers of the explanation.
+
+    Args:
+        explainer: whose explanation is regularised; None = the objective's own default.
+        adaptive: weigh each regulariser by (cross-entropy + 1) / |its value|, both held constant, as the
+            paper's published code does. Singular where a regulariser vanishes; off by default.
+    """
+
+    explainer: Explainer | None = None
+    adaptive: bool = False
+
+    @abstractmethod
+    def terms(self, batch: "Batch") -> dict[str, Term]:
+        """The regularisers of one batch, by name."""
+
+    def default_explainer(self) -> Explainer:
+        """The paper regularises the gradient of the probability."""
+        return Gradient(score="probability")
+
+    def active(self, step: int | None) -> bool:
+        """Whether this step is regularised."""
+        return True
+
+    def evaluate(
+        self,
+        model: nn.Module,
+        x: Tensor,
+        y: Tensor,
+        generator: torch.Generator | None = None,
+        step: int | None = None,
+    ) -> Loss:
+        """Cross-entropy and regularisers from one forward pass, where the model's layers allow that."""
+        if not self.active(step):
+            return _cross_entropy(model(x), y)
+        point, logits = forward(model, x)
+        plain = _cross_entropy(logits, y)
+        total, parts = plain.total, dict(plain.parts)
+        explainer = self.explainer or self.default_explainer()
+        with evaluation_mode(model) as changed:
+            if changed:
+                point, logits = forward(model, x)
+            for name, term in self.terms(Batch(model, point, logits, explainer, generator)).items():
+                weight: Tensor | float = term.weight
+                if self.adaptive:
+                    tiny = torch.finfo(x.dtype).tiny
+                    weight = weight * (plain.total.detach() + 1) / term.value.detach().abs().clamp_min(tiny)
+                total = total + weight * term.value
+                parts[name] = term.value.detach()
+        return Loss(total, parts)
+
+
+@dataclass
+class Batch:
+    """What the regularisers of one step share.
+
+    Attributes:
+        model: the model in evaluation mode.
+        x: (N, *features), requires gradients.
+        logits: the model's output there (N, C).
+        explainer: whose explanation is regularised.
+        generator: of random directions.
+    """
+
+    model: nn.Module
+    x: Tensor
+    logits: Tensor
+    explainer: Explainer
+    generator: torch.Generator | None
+
+    @cached_property
+    def target(self) -> Tensor:
+        """The predicted class, int64 (N,)."""
+        return predicted_class(self.logits)
+
+    @cached_property
+    def attributions(self) -> Tensor:
+        """Signed attributions, differentiable with respect to the parameters, usually in the shape of x."""
+        return self.explainer.attribute(self.model, self.x, self.target, True, self.logits)
+
+    @cached_property
+    def scores(self) -> Tensor:
+        """The explanation (N, ..., n)."""
+        return self.explainer.flatten(self.attributions)
+
+    def directions(self, kind: Direction, rows: int) -> Tensor:
+        """Unit directions of the first rows in input space (rows, *features), along the gradient or random."""
+        if kind == "random":
+            drawn = torch.randn(
+                self.x[:rows].shape, generator=self.generator, device=self.x.device, dtype=self.x.dtype
+            )
+        elif isinstance(self.explainer, Gradient):
+            drawn = self.attributions[:rows].detach()
+        else:
+            value = log_odds(self.logits, self.target).sum()
+            drawn = derivative(value, self.x, retain_graph=True)[:rows]
+        return unit(drawn)
+
+    def difference_quotient(
+        self, kind: Direction, size: float, fraction: float = 1.0, scale_free: bool = False
+    ) -> Tensor:
+        """||(I(x + size v) - I(x)) / size|| for unit directions v: an estimate of ||H v||, (rows,).
+
+        Args:
+            kind: of the directions.
+            size: of the step.
+            fraction: of the batch that is used; its first rows.
+            scale_free: normalise each explanation first.
+        """
+        rows = max(1, round(fraction * len(self.x)))
+        here = self.attributions[:rows]
+        moved = (self.x[:rows].detach() + size * self.directions(kind, rows)).requires_grad_()
+        there = self.explainer.attribute(self.model, moved, self.target[:rows], True, self.model(moved))
+        if scale_free:
+            here, there = unit(here), unit(there)
+        quotient: Tensor = torch.linalg.vector_norm(((there - here) / size).flatten(start_dim=1), dim=1)
+        return quotient
+
+
+@contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[bool]:
+    """Switch off what makes a sample's gradient depend on the batch or on chance; yields whether anything did.
+
+    Under batch statistics a per-sample gradient does not exist, and two passes with different dropout masks
+    have no meaningful difference.
+    """
+    active = [module for module in model.modules() if module.training]
+    changed = any(_depends_on_mode(module) for module in active)
+    if changed:
+        for module in active:
+            module.training = False
+    try:
+        yield changed
+    finally:
+        if changed:
+            for module in active:
+                module.training = True
+
+
+def _depends_on_mode(module: nn.Module) -> bool:
+    if isinstance(module, _BatchNorm):
+        return True
+    if isinstance(module, _DropoutNd):
+        return module.p > 0
+    dropout = getattr(module, "dropout", 0.0)
+    return isinstance(dropout, float) and dropout > 0
+
+
+def _cross_entropy(logits: Tensor, y: Tensor) -> Loss:
+    value = F.cross_entropy(logits, y)
+    return Loss(value, {"cross-entropy": value.detach()})

@@ -1,0 +1,131 @@
+"""Objectives that flatten the explanation: Est-H, Exact-H, SSR and CL (Sec. 6.1, Prop. 4.5)."""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from r2et import ranking
+from r2et._checks import check_k, check_positive
+from r2et.explain.base import derivative, unit
+from r2et.explain.jacobian import jacobian
+from r2et.objectives.base import Batch, Direction, Regularised, Term
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimatedHessian(Regularised):
+    """Est-H: cross-entropy + weight * ||H v|| by a finite difference along the gradient.
+
+    Args:
+        weight: of the norm (lambda).
+        difference: length of the finite difference (kappa in Table 4).
+        direction: v, along the "gradient" or "random".
+
+    >>> model = torch.nn.Sequential(torch.nn.Linear(9, 8), torch.nn.Softplus(), torch.nn.Linear(8, 2))
+    >>> EstimatedHessian(weight=0.1)(model, torch.randn(16, 9), torch.randint(0, 2, (16,))).backward()
+    """
+
+    weight: float = 1.0
+    difference: float = 1e-2
+    direction: Direction = "gradient"
+
+    def __post_init__(self) -> None:
+        check_positive("difference", self.difference)
+
+    def terms(self, batch: Batch) -> dict[str, Term]:
+        """The mean of the norms."""
+        norms = batch.difference_quotient(self.direction, self.difference)
+        return {"curvature": Term(norms.mean(), self.weight)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactHessian(Regularised):
+    """Exact-H: cross-entropy + weight * ||H||_F, every entry of the derivative of the explanation.
+
+    >>> model = torch.nn.Sequential(torch.nn.Linear(9, 8), torch.nn.Softplus(), torch.nn.Linear(8, 2))
+    >>> ExactHessian(weight=0.1)(model, torch.randn(16, 9), torch.randint(0, 2, (16,))).backward()
+    """
+
+    weight: float = 1.0
+
+    def terms(self, batch: Batch) -> dict[str, Term]:
+        """The mean of the Frobenius norms."""
+        hessian = jacobian(batch.attributions, batch.x, create_graph=True)
+        return {"hessian": Term(hessian.flatten(start_dim=1).norm(dim=1).mean(), self.weight)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SSR(Regularised):
+    """SSR: cross-entropy + weight * largest eigenvalue magnitude of the Hessian, by power iteration.
+
+    For an explanation whose derivative is not symmetric it is the largest singular value.
+
+    Args:
+        weight: of the eigenvalue.
+        iterations: products with the Hessian and its transpose.
+
+    >>> model = torch.nn.Sequential(torch.nn.Linear(9, 8), torch.nn.Softplus(), torch.nn.Linear(8, 2))
+    >>> SSR(weight=0.1)(model, torch.randn(16, 9), torch.randint(0, 2, (16,))).backward()
+    """
+
+    weight: float = 1.0
+    iterations: int = 5
+
+    def __post_init__(self) -> None:
+        check_positive("iterations", self.iterations)
+
+    def terms(self, batch: Batch) -> dict[str, Term]:
+        """The mean of the largest eigenvalue magnitudes."""
+        explained = batch.attributions
+        probe = torch.zeros_like(explained, requires_grad=True)
+        # linear in the probe, so that its derivative by the probe is a product with the untransposed Jacobian
+        transposed = derivative(explained, batch.x, probe, create_graph=True)
+        vector = unit(
+            torch.randn(explained.shape, generator=batch.generator, device=probe.device, dtype=probe.dtype)
+        )
+        for _ in range(self.iterations):
+            across = unit(derivative(explained, batch.x, vector, retain_graph=True))
+            vector = unit(derivative(transposed, probe, across, retain_graph=True))
+        product = derivative(explained, batch.x, vector, create_graph=True)
+        return {"eigenvalue": Term(product.flatten(start_dim=1).norm(dim=1).mean(), self.weight)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertifiedRadius(Regularised):
+    """CL: cross-entropy - weight * min over pairs of h / ||H_i - H_j|| at x (Prop. 4.5), for retraining.
+
+    The Hessian is the one at x, so this is the paper's point estimate of a radius, not a certificate.
+
+    Args:
+        k: size of the salient set.
+        weight: of the radius.
+        reference: a frozen model whose ranking is to be kept; None = the current ranking.
+
+    >>> model = torch.nn.Sequential(torch.nn.Linear(9, 8), torch.nn.Softplus(), torch.nn.Linear(8, 2))
+    >>> CertifiedRadius(k=3)(model, torch.randn(16, 9), torch.randint(0, 2, (16,))).backward()
+    """
+
+    k: int = 8
+    weight: float = 1.0
+    reference: nn.Module | None = field(default=None, repr=False)
+
+    def terms(self, batch: Batch) -> dict[str, Term]:
+        """The mean of the smallest ratios."""
+        scores = batch.scores
+        check_k(self.k, scores.shape[-1])
+        kept = scores.detach()
+        if self.reference is not None:
+            kept = batch.explainer(self.reference, batch.x.detach(), batch.target)
+        top = ranking.top_k(kept, self.k)
+        rest = ranking.order(kept)[..., self.k :]
+        slopes = jacobian(scores, batch.x, create_graph=True).reshape(*scores.shape, -1)
+
+        def pick(indices: Tensor) -> tuple[Tensor, Tensor]:
+            rows = indices[..., None].expand(*indices.shape, slopes.shape[-1])
+            return scores.gather(-1, indices), slopes.gather(-2, rows)
+
+        salient, other = pick(top), pick(rest)
+        gaps = salient[0][..., :, None] - other[0][..., None, :]
+        spread = (salient[1][..., :, None, :] - other[1][..., None, :, :]).norm(dim=-1)
+        radius = (gaps / spread.clamp_min(1e-12)).flatten(start_dim=1).amin(1)
+        return {"radius": Term(radius.mean(), -self.weight)}

@@ -1,0 +1,192 @@
+"""Top-k sets, gaps and pairs of scores. Pure tensor maths: nothing here knows a model.
+
+Throughout, scores are (..., n) and ranking is along the last axis, largest first. Ties go to the feature with
+the smaller index, on every device. "Salient" means in the top-k set, "other" means outside of it.
+"""
+
+import torch
+from torch import Tensor
+
+from r2et._checks import InputError, check_k
+
+
+def top_k_mask(scores: Tensor, k: int) -> Tensor:
+    """Membership in the top-k set, bool (..., n), exactly k true in each row; O(n).
+
+    >>> top_k_mask(torch.tensor([3.0, 1.0, 3.0, 3.0]), k=2)
+    tensor([ True, False,  True, False])
+    """
+    weakest = scores.topk(k, dim=-1, sorted=True).values[..., -1:]
+    above = scores > weakest
+    tied = scores == weakest
+    # torch.topk breaks ties as it likes; the first tied indices fill the remaining places
+    places = k - above.sum(-1, keepdim=True)
+    return above | (tied & (tied.cumsum(-1) <= places))
+
+
+def top_k(scores: Tensor, k: int) -> Tensor:
+    """Indices of the top-k features, most salient first, int64 (..., k).
+
+    >>> top_k(torch.tensor([3.0, 1.0, 4.0, 3.0]), k=3)
+    tensor([2, 0, 3])
+    """
+    members = top_k_mask(scores, k).nonzero()[:, -1].reshape(*scores.shape[:-1], k)
+    order = scores.gather(-1, members).argsort(dim=-1, descending=True, stable=True)
+    return members.gather(-1, order)
+
+
+def order(scores: Tensor) -> Tensor:
+    """All features, most salient first, int64 (..., n)."""
+    return scores.argsort(dim=-1, descending=True, stable=True)
+
+
+def ranks(scores: Tensor) -> Tensor:
+    """The rank of each feature, 0 = most salient, int64 (..., n).
+
+    >>> ranks(torch.tensor([3.0, 1.0, 4.0]))
+    tensor([1, 2, 0])
+    """
+    position = order(scores)
+    return torch.empty_like(position).scatter_(
+        -1, position, torch.arange(scores.shape[-1], device=scores.device).expand_as(position)
+    )
+
+
+def boundary_gap(scores: Tensor, k: int) -> Tensor:
+    """The k-th score minus the (k+1)-th, (...,): zero where the top-k set is decided by a tie.
+
+    >>> boundary_gap(torch.tensor([3.0, 1.0, 2.0, 2.0]), k=2)
+    tensor(0.)
+    """
+    check_k(k, scores.shape[-1])
+    best = scores.topk(k + 1, dim=-1, sorted=True).values
+    return best[..., k - 1] - best[..., k]
+
+
+def precision_at_k(scores_a: Tensor, scores_b: Tensor, k: int) -> Tensor:
+    """The share of the top-k features of one explanation that are in the top-k of the other (App. B.1.4).
+
+    Args:
+        scores_a: (..., n).
+        scores_b: (..., n), the same n.
+        k: size of the sets.
+
+    Returns:
+        (...,), between 0 and 1.
+
+    >>> precision_at_k(torch.tensor([[5.0, 4.0, 1.0]]), torch.tensor([[5.0, 1.0, 4.0]]), k=2)
+    tensor([0.5000])
+    """
+    if scores_a.shape[-1] != scores_b.shape[-1]:
+        raise InputError(
+            f"explanations of {scores_a.shape[-1]} and {scores_b.shape[-1]} features cannot be compared"
+        )
+    check_k(k, scores_a.shape[-1])
+    return overlap(top_k_mask(scores_a, k), top_k_mask(scores_b, k), scores_a.dtype)
+
+
+def overlap(top_a: Tensor, top_b: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """The share of members of one set (..., n) that are in another of the same size, (...,)."""
+    return (top_a & top_b).sum(-1).to(dtype) / top_a.sum(-1).to(dtype)
+
+
+def rank_correlation(scores_a: Tensor, scores_b: Tensor) -> Tensor:
+    """Spearman's rank correlation with average ranks for ties, (...,).
+
+    >>> rank_correlation(torch.tensor([3.0, 2.0, 1.0]), torch.tensor([30.0, 10.0, 20.0]))
+    tensor(0.5000)
+    """
+    a, b = _average_ranks(scores_a), _average_ranks(scores_b)
+    a, b = a - a.mean(-1, keepdim=True), b - b.mean(-1, keepdim=True)
+    return torch.nn.functional.cosine_similarity(a, b, dim=-1)
+
+
+def _average_ranks(scores: Tensor) -> Tensor:
+    ascending = scores.sort(dim=-1).values
+    first = torch.searchsorted(ascending, scores.contiguous(), side="left")
+    last = torch.searchsorted(ascending, scores.contiguous(), side="right")
+    return (first + last).to(scores.dtype) / 2
+
+
+def all_pair_weights(top: Tensor, dtype: torch.dtype) -> Tensor:
+    """Weights w (..., n) with sum(w * scores) = mean gap over all k(n-k) pairs of a salient and another feature.
+
+    The paper's weights (Sec. 4.2: n-k for a salient feature, -k for another), divided by k(n-k).
+
+    >>> all_pair_weights(torch.tensor([True, False, False, True]), torch.float32)
+    tensor([ 0.5000, -0.5000, -0.5000,  0.5000])
+    """
+    k = top.sum(-1, keepdim=True).to(dtype)
+    return torch.where(top, 1 / k, -1 / (top.shape[-1] - k))
+
+
+def boundary_pair_weights(scores: Tensor, k: int, pairs: int | None = None) -> Tensor:
+    """Weights (..., n) of the mean gap over the pairs (k-i+1, k+i) of ranks, i = 1..pairs (the paper's -mm).
+
+    `pairs=None` takes as many as there are: min(k, n-k).
+
+    >>> boundary_pair_weights(torch.tensor([9.0, 7.0, 5.0, 3.0, 1.0]), k=2, pairs=1)
+    tensor([ 0.,  1., -1.,  0.,  0.])
+    """
+    n = scores.shape[-1]
+    most = min(k, n - k)
+    count = most if pairs is None else pairs
+    if not 1 <= count <= most:
+        raise InputError(f"boundary_pairs must lie between 1 and {most} for k={k} and {n} features, got {count}")
+    scores = scores.detach()
+    salient = top_k_mask(scores, k)
+    strongest = top_k_mask(scores, k - count) if count < k else torch.zeros_like(salient)
+    contenders = top_k_mask(scores, k + count)
+    weights = torch.where(salient & ~strongest, 1 / count, 0.0)
+    return torch.where(contenders & ~salient, -1 / count, weights).to(scores.dtype)
+
+
+def average_precision_weights(scores: Tensor, k: int) -> Tensor:
+    """Weights (..., n) of the average-precision thickness: the mean of the top-j gaps, j = 1..k (Sec. 4.1)."""
+    n = scores.shape[-1]
+    sizes = torch.arange(1, k + 1, device=scores.device, dtype=scores.dtype)
+    inside, outside = 1 / sizes, 1 / (n - sizes)
+    # rank r (from 0) is inside the sets of size r+1..k and outside the smaller ones
+    by_rank = torch.full((n,), -float(outside.sum()), device=scores.device, dtype=scores.dtype)
+    by_rank[:k] = inside.flip(0).cumsum(0).flip(0) - torch.cat([outside.new_zeros(1), outside.cumsum(0)[:-1]])
+    return (by_rank / k)[ranks(scores.detach())]
+
+
+def dcg_weights(scores: Tensor, k: int) -> Tensor:
+    """Weights (..., n) of the DCG thickness: a pair of ranks (i, j) counts 1 / log(j-i+1) (Sec. 4.1)."""
+    n = scores.shape[-1]
+    distance = torch.arange(2, n + 1, device=scores.device, dtype=scores.dtype)
+    # total[m] = sum of 1/log(q) for q = 2..m, so that a row of the pair table is a difference of two entries
+    total = torch.cat([distance.new_zeros(2), (1 / distance.log()).cumsum(0)])
+    rank = torch.arange(1, n + 1, device=scores.device)
+    salient, other = rank[:k], rank[k:]
+    by_rank = torch.cat([total[n - salient + 1] - total[k - salient + 1], total[other - k] - total[other]])
+    return by_rank[ranks(scores.detach())]
+
+
+def fraction_in_order(scores: Tensor, top: Tensor) -> Tensor:
+    """The share of the k(n-k) pairs in which the salient feature scores at least as high as the other, (...,).
+
+    Only the other features that beat the weakest salient one are counted against the sorted salient scores, so
+    that the cost is O(n + m log k) for m such features.
+
+    Args:
+        scores: (..., n).
+        top: the salient set, bool (..., n), the same number k of members in each row.
+
+    >>> fraction_in_order(torch.tensor([3.0, 1.0, 2.0]), torch.tensor([True, True, False]))
+    tensor(0.5000)
+    """
+    n = scores.shape[-1]
+    flat, members = scores.reshape(-1, n), top.expand_as(scores).reshape(-1, n)
+    salient = flat[members].reshape(len(flat), -1).sort(dim=-1).values
+    k = salient.shape[-1]
+    rows, columns = ((flat > salient[:, :1]) & ~members).nonzero(as_tuple=True)
+    flipped = torch.zeros(len(flat), dtype=scores.dtype, device=scores.device)
+    if len(rows):
+        counts = torch.bincount(rows, minlength=len(flat))
+        place = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts)[rows]
+        intruders = flat.new_full((len(flat), int(counts.max())), -torch.inf)
+        intruders[rows, place] = flat[rows, columns]
+        flipped = torch.searchsorted(salient, intruders, side="left").sum(-1).to(scores.dtype)
+    return (1 - flipped / (k * (n - k))).reshape(scores.shape[:-1])

@@ -1,0 +1,68 @@
+"""The scalar that is explained: log-odds, probability or logit of one class. One place for numerics.
+
+With logits u, p = softmax(u) and s_c = u_c - logsumexp over the other classes: grad p_c = p_c (1 - p_c) grad s_c.
+The factor is one positive number a sample, so p_c and s_c give the same ranking of features; but the gradient of
+p_c underflows where the model is sure of itself, and then a ranking of rounding errors looks stable. Features are
+therefore ranked by s_c, and p_c is used only where a formula needs its scale.
+"""
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from r2et._checks import check_choice
+
+Score = Literal["log-odds", "probability", "logit"]
+
+
+def check_score(name: str) -> None:
+    """Raise unless name is one of the scores."""
+    check_choice("score", name, get_args(Score))
+
+
+def log_odds(logits: Tensor, target: Tensor) -> Tensor:
+    """s_c = u_c - logsumexp_{j != c} u_j, (N,).
+
+    Args:
+        logits: (N, C), C >= 2.
+        target: the class c of each row, int64 (N,).
+
+    >>> log_odds(torch.tensor([[2.0, -1.0]]), torch.tensor([0]))
+    tensor([3.])
+    """
+    chosen = torch.arange(logits.shape[1], device=logits.device) == target[:, None]
+    others = logits.masked_fill(chosen, -torch.inf)
+    return logits.gather(1, target[:, None]).squeeze(1) - others.logsumexp(1)
+
+
+def probability(logits: Tensor, target: Tensor) -> Tensor:
+    """p_c, (N,). Its derivative keeps its relative accuracy where p_c rounds to 1.
+
+    >>> logits = torch.tensor([[30.0, 0.0]], requires_grad=True)
+    >>> torch.autograd.grad(probability(logits, torch.tensor([0])), logits)[0][0, 0]
+    tensor(9.3576e-14)
+    """
+    s = log_odds(logits, target)
+    return torch.where(s > 0, 1 - torch.sigmoid(-s), torch.sigmoid(s))
+
+
+def logit(logits: Tensor, target: Tensor) -> Tensor:
+    """u_c, (N,). Its gradient ranks features differently from the other two scores."""
+    return logits.gather(1, target[:, None]).squeeze(1)
+
+
+def score(name: Score, logits: Tensor, target: Tensor) -> Tensor:
+    """The named score, (N,)."""
+    return {"log-odds": log_odds, "probability": probability, "logit": logit}[name](logits, target)
+
+
+def probability_slope(logits: Tensor, target: Tensor) -> Tensor:
+    """dp_c / ds_c = p_c (1 - p_c), (N,): what turns a gradient of the log-odds into one of the probability."""
+    s = log_odds(logits, target)
+    return torch.sigmoid(s) * torch.sigmoid(-s)
+
+
+def predicted_class(logits: Tensor) -> Tensor:
+    """The class with the largest logit, int64 (N,)."""
+    return logits.detach().argmax(1)

@@ -1,1 +1,102 @@
 """Explanations that stay put: measure, attack and train for stable top-k salient features."""
+
+from typing import TYPE_CHECKING, Any
+
+from r2et import attacks, explain, objectives, ranking, scores, stability
+from r2et._checks import CheckpointError, DataError, InputError, ModelError
+from r2et.attacks import AttackResult, Domain
+from r2et.explain import (
+    Activation,
+    FromCaptum,
+    Gradient,
+    GradientTimesInput,
+    IntegratedGradients,
+    SmoothGrad,
+)
+from r2et.ranking import precision_at_k, rank_correlation
+from r2et.stability import (
+    AdversarialNeighbours,
+    GaussianNeighbours,
+    UniformNeighbours,
+    pairwise_thickness,
+    thickness,
+    thickness_bounds,
+)
+
+if TYPE_CHECKING:
+    from r2et import data, metrics, models, training, validate
+    from r2et.auditing import Audit, audit
+    from r2et.training import FitResult, Retraining, fit, load_model, save_model
+
+__version__ = "0.1.0"
+
+# What is not needed to explain, measure and attack is imported when it is first used.
+_LATER = {
+    "data": "r2et.data",
+    "metrics": "r2et.metrics",
+    "models": "r2et.models",
+    "training": "r2et.training",
+    "validate": "r2et.validate",
+    "Audit": "r2et.auditing:Audit",
+    "audit": "r2et.auditing:audit",
+    "FitResult": "r2et.training:FitResult",
+    "Retraining": "r2et.training:Retraining",
+    "fit": "r2et.training:fit",
+    "load_model": "r2et.training:load_model",
+    "save_model": "r2et.training:save_model",
+}
+
+__all__ = [
+    "Activation",
+    "AdversarialNeighbours",
+    "AttackResult",
+    "Audit",
+    "CheckpointError",
+    "DataError",
+    "Domain",
+    "FitResult",
+    "FromCaptum",
+    "GaussianNeighbours",
+    "Gradient",
+    "GradientTimesInput",
+    "InputError",
+    "IntegratedGradients",
+    "ModelError",
+    "Retraining",
+    "SmoothGrad",
+    "UniformNeighbours",
+    "attacks",
+    "audit",
+    "data",
+    "explain",
+    "fit",
+    "load_model",
+    "metrics",
+    "models",
+    "objectives",
+    "pairwise_thickness",
+    "precision_at_k",
+    "rank_correlation",
+    "ranking",
+    "save_model",
+    "scores",
+    "stability",
+    "thickness",
+    "thickness_bounds",
+    "training",
+    "validate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'r2et' has no attribute {name!r}")
+    import importlib
+
+    module, _, attribute = _LATER[name].partition(":")
+    found = importlib.import_module(module)
+    return getattr(found, attribute) if attribute else found
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -100,7 +100,11 @@ class MSEAttack(GradientDescentAttack):
         return search.project(search.x + self.radius / self.steps * search.random_directions())
 
     def loss(self, scores: Tensor, search: Search, clean: Tensor) -> Tensor:
-        """Minus the squared distance, in units of the clean explanation so that it cannot underflow, (N,)."""
-        scale = clean.flatten(start_dim=1).norm(dim=1).clamp_min(torch.finfo(clean.dtype).tiny)
-        difference: Tensor = (scores - clean).flatten(start_dim=1) / scale[:, None]
+        """Minus the squared distance in units of the largest score, (N,).
+
+        Probabilities of a sure model have gradients whose squares underflow; a step has a fixed length, so the
+        unit, held constant, changes nothing else.
+        """
+        scale = torch.maximum(scores.detach().abs(), clean.abs()).flatten(start_dim=1).amax(1, keepdim=True)
+        difference: Tensor = (scores - clean).flatten(start_dim=1) / scale.clamp_min(torch.finfo(clean.dtype).tiny)
         return -difference.square().sum(1)

@@ -63,7 +63,14 @@ class Activation(Explainer):
 
 def find_layer(model: nn.Module, name: str) -> nn.Module:
     """The layer of that name; an unknown name is an error with the closest match."""
-    layers: dict[str, nn.Module] = {layer: module for layer, module in model.named_modules() if layer}
+    layers: dict[str, nn.Module] = {_bare(layer): module for layer, module in model.named_modules() if layer}
     if name not in layers:
         raise InputError(f"unknown layer {name!r}{suggestion(name, list(layers))}")
     return layers[name]
+
+
+def _bare(name: str) -> str:
+    """A layer's name without the prefixes that wrappers for devices and processes put in front."""
+    for prefix in ("_forward_module.", "_original_module.", "module."):
+        name = name.removeprefix(prefix)
+    return name

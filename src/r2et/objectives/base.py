@@ -46,6 +46,10 @@ class Loss:
 class Objective(ABC):
     """What training minimises. `objective(model, x, y)` is a scalar, usable in any training loop."""
 
+    def active(self, step: int | None) -> bool:
+        """Whether this step is regularised."""
+        return True
+
     def __call__(
         self,
         model: nn.Module,
@@ -106,10 +110,6 @@ class Regularised(Objective):
     def default_explainer(self) -> Explainer:
         """The paper regularises the gradient of the probability."""
         return Gradient(score="probability")
-
-    def active(self, step: int | None) -> bool:
-        """Whether this step is regularised."""
-        return True
 
     def evaluate(
         self,

@@ -1,0 +1,44 @@
+# Two commands are enough for a newcomer: `make demo` and `make test`. Both need Python 3.11+ and a package index.
+PYTHON ?= python3
+BIN := .venv/bin
+# every test process uses one thread, so that two of them fill two cores
+ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.PHONY: help demo test lint docs bench-speed clean
+help:
+	@echo "make demo         train four models on breast-cancer data, attack them, compare"
+	@echo "make test         run the tests"
+	@echo "make lint         style, types and the layer contract"
+	@echo "make docs         build the documentation into site/"
+	@echo "make bench-speed  measure the speed ratios into benchmarks/results/speed.json"
+
+.venv/.core: pyproject.toml constraints.txt
+	$(PYTHON) -c "import sys; sys.exit('r2et needs Python 3.11 or newer, this is ' + sys.version if sys.version_info < (3, 11) else 0)"
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+.venv/.dev: .venv/.core
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@
+
+demo: .venv/.core
+	$(BIN)/r2et demo --output demo
+
+test: .venv/.dev
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 $(ARGS)
+
+lint: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: .venv/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+bench-speed: .venv/.dev
+	$(ONE_THREAD) $(BIN)/python benchmarks/speed.py --output benchmarks/results/speed.json
+
+clean:
+	rm -rf .venv site demo runs .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,172 @@
+"""What a data set is, and the pipeline that every table goes through: split, then scale on train only."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from r2et._checks import DataError, InputError, check_inputs, check_k, check_labels
+from r2et.attacks.domain import Domain
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from r2et.data.registry import Request
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Split:
+    """Inputs and their class numbers.
+
+    Args:
+        x: inputs (N, n), float32.
+        y: class numbers (N,), int64.
+
+    >>> Split(x=torch.zeros(4, 3), y=torch.tensor([0, 1, 1, 0]))
+    Split(4 rows of 3 features)
+    """
+
+    x: Tensor
+    y: Tensor
+
+    def __post_init__(self) -> None:
+        check_inputs(self.x)
+        check_labels(self.y, len(self.x))
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __repr__(self) -> str:
+        return f"Split({len(self)} rows of {self.x[0].numel()} features)"
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Three splits and what is known about their columns.
+
+    Args:
+        name: what the data set is called.
+        train, validation, test: inputs (N, n) and class numbers (N,) each.
+        feature_names: n names, in the order of the columns.
+        class_names: one name a class; class number c is `class_names[c]`.
+        domain: the values that inputs can take, in the units of x.
+        k: how many salient features to look at unless a user says otherwise.
+        description, citation, licence: for reports.
+
+    >>> part = Split(x=torch.rand(4, 3), y=torch.tensor([0, 1, 1, 0]))
+    >>> Dataset("mine", part, part, part, ("a", "b", "c"), ("no", "yes"), Domain(0.0, 1.0), k=1)
+    Dataset(name='mine', train=Split(4 rows of 3 features), ..., class_names=('no', 'yes'), k=1)
+    """
+
+    name: str
+    train: Split
+    validation: Split
+    test: Split
+    feature_names: tuple[str, ...] = field(repr=False)
+    class_names: tuple[str, ...]
+    domain: Domain = field(repr=False)
+    k: int = 8
+    description: str = field(default="", repr=False)
+    citation: str = field(default="", repr=False)
+    licence: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        shape = self.train.x.shape[1:]
+        n = shape.numel()
+        for name, split in (("train", self.train), ("validation", self.validation), ("test", self.test)):
+            if split.x.shape[1:] != shape:
+                raise InputError(
+                    f"{self.name}: one input has shape {tuple(split.x.shape[1:])} in {name}, "
+                    f"but {tuple(shape)} in train"
+                )
+            low, high = int(split.y.min()), int(split.y.max())
+            if low < 0 or high >= len(self.class_names):
+                raise InputError(
+                    f"{self.name}: labels of {name} go from {low} to {high}, but the {len(self.class_names)} "
+                    f"class names {self.class_names} stand for 0 to {len(self.class_names) - 1}"
+                )
+        if len(self.feature_names) != n:
+            raise InputError(f"{self.name}: {len(self.feature_names)} feature names for {n} features")
+        self.domain.check(n)
+        check_k(self.k, n)
+
+
+@dataclass(frozen=True)
+class Table:
+    """All rows of a data set as numbers, not yet split or scaled.
+
+    Args:
+        values: (N, n), float64.
+        names: n feature names.
+        numeric: bool (n,), the columns to standardise. The others lie in [0, 1] and stay as they are.
+        groups: column numbers of each one-hot group.
+    """
+
+    values: "NDArray[np.float64]"
+    names: tuple[str, ...]
+    numeric: "NDArray[np.bool_]"
+    groups: tuple[tuple[int, ...], ...] = ()
+
+
+def split_rows(y: "NDArray[np.int64]", seed: int) -> "tuple[NDArray[np.int64], ...]":
+    """Row numbers of train, validation and test: 70:15:15, each class in the same proportion.
+
+    >>> import numpy as np
+    >>> [len(rows) for rows in split_rows(np.array([0, 1] * 50), seed=0)]
+    [70, 15, 15]
+    """
+    import numpy as np
+    from sklearn.model_selection import train_test_split
+
+    train, rest = train_test_split(np.arange(len(y)), test_size=0.30, stratify=y, random_state=seed)
+    validation, test = train_test_split(rest, test_size=0.5, stratify=y[rest], random_state=seed)
+    return train, validation, test
+
+
+def tabular_dataset(
+    request: "Request", table: Table, y: "NDArray[np.int64]", class_names: Sequence[str]
+) -> Dataset:
+    """Split a table (N, n) with labels (N,), standardise its numeric columns on train and note the domain.
+
+    Numeric features are bounded by the smallest and largest scaled value in train, all others by 0 and 1.
+    """
+    import numpy as np
+
+    info = request.info
+    counts = np.bincount(y, minlength=len(class_names))
+    found = ", ".join(f"{int(count)} of {name!r}" for name, count in zip(class_names, counts, strict=True))
+    try:
+        rows = split_rows(y, request.seed)
+    except ValueError as error:
+        raise DataError(f"{info.name} has too few rows for three splits ({found}): {error}") from error
+    if not counts.all():
+        raise DataError(f"{info.name} has a class without rows ({found}): the file may be cut short")
+
+    train_values = table.values[rows[0]]
+    mean = np.where(table.numeric, train_values.mean(0), 0.0)
+    spread = train_values.std(0)
+    # a column that is constant in train has nothing to be divided by
+    scale = np.where(table.numeric & (spread > 0), spread, 1.0)
+    x = torch.from_numpy((table.values - mean) / scale).float()
+    labels = torch.from_numpy(y.astype(np.int64))
+    train, validation, test = (Split(x[part], labels[part]) for part in map(torch.from_numpy, rows))
+
+    numeric = torch.from_numpy(table.numeric)
+    lower = torch.where(numeric, train.x.amin(0), torch.zeros(()))
+    upper = torch.where(numeric, train.x.amax(0), torch.ones(()))
+    return Dataset(
+        name=info.name,
+        train=train,
+        validation=validation,
+        test=test,
+        feature_names=table.names,
+        class_names=tuple(class_names),
+        domain=Domain(lower=lower, upper=upper, groups=table.groups),
+        k=info.k,
+        description=info.description,
+        citation=info.citation,
+        licence=info.licence,
+    )

@@ -1,0 +1,54 @@
+"""Data sets that ship with scikit-learn: they need no network and no files."""
+
+from r2et.data.base import Dataset, Table, tabular_dataset
+from r2et.data.registry import Info, Request, register
+
+
+@register(
+    Info(
+        name="breast-cancer",
+        description="Breast Cancer Wisconsin (Diagnostic): cell nuclei measured in images of tumours",
+        citation="Wolberg, Mangasarian, Street, Street. UCI Machine Learning Repository, 1995",
+        licence="CC BY 4.0",
+        rows=569,
+        features=30,
+        classes=2,
+    )
+)
+def breast_cancer(request: Request) -> Dataset:
+    """30 measurements, standardised; malignant (0) or benign (1)."""
+    import numpy as np
+    from sklearn.datasets import load_breast_cancer
+
+    bunch = load_breast_cancer()
+    table = Table(
+        values=bunch.data,
+        names=tuple(map(str, bunch.feature_names)),
+        numeric=np.ones(bunch.data.shape[1], dtype=bool),
+    )
+    return tabular_dataset(request, table, bunch.target, tuple(map(str, bunch.target_names)))
+
+
+@register(
+    Info(
+        name="digits",
+        description="Optical recognition of handwritten digits, 8 x 8 grey values",
+        citation="Alpaydin, Kaynak. UCI Machine Learning Repository, 1998",
+        licence="CC BY 4.0",
+        rows=1797,
+        features=64,
+        classes=10,
+    )
+)
+def digits(request: Request) -> Dataset:
+    """64 pixels, row by row, scaled from 0..16 to [0, 1] and not standardised: a pixel has natural bounds."""
+    import numpy as np
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    table = Table(
+        values=bunch.data / 16,
+        names=tuple(f"pixel {row},{column}" for row in range(8) for column in range(8)),
+        numeric=np.zeros(64, dtype=bool),
+    )
+    return tabular_dataset(request, table, bunch.target, tuple(map(str, bunch.target_names)))

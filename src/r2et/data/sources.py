@@ -1,0 +1,167 @@
+"""Where files come from: the folder named by R2ET_DATA, then the cache, then a checked download."""
+
+import os
+import shutil
+import tempfile
+import zipfile
+import zlib
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from r2et._checks import DataError
+from r2et._progress import Advance, progress_bar
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file on a public host.
+
+    Args:
+        name: what it is called on disk; in an archive also the name of the member.
+        url: where it is downloaded from.
+        md5: its checksum; of the member, not of the archive.
+        zipped: the address is that of a zip archive with the file in it.
+    """
+
+    name: str
+    url: str
+    md5: str
+    zipped: bool = False
+
+
+def cache_folder() -> Path:
+    """Where downloads are kept: `R2ET_CACHE`, or else the operating system's place for caches."""
+    import pooch
+
+    return Path(os.environ.get("R2ET_CACHE") or pooch.os_cache("r2et")).expanduser()
+
+
+def locate(folder: str, file: RemoteFile, *, progress: bool) -> Path:
+    """The path of a data set's file, downloaded if need be.
+
+    A file in `R2ET_DATA` is the user's own and is trusted; one in the cache must have the right checksum,
+    or it is downloaded again.
+    """
+    root = os.environ.get("R2ET_DATA")
+    if root:
+        if not os.path.isdir(Path(root).expanduser()):
+            raise DataError(f"R2ET_DATA={root} is not a folder: correct it, or unset it to use the cache")
+        own = Path(root).expanduser() / folder / file.name
+        if os.path.isfile(own):
+            return own
+    cached = cache_folder() / folder / file.name
+    if os.path.isfile(cached) and _md5(cached) == file.md5:
+        return cached
+    _download(folder, file, cached, progress)
+    return cached
+
+
+def _download(folder: str, file: RemoteFile, destination: Path, progress: bool) -> None:
+    """Everything happens in a scratch folder inside the cache; only a checked file leaves it, in one move."""
+    cache = destination.parent.parent
+    is_new = not cache.exists()
+    with ExitStack() as cleanup:
+        if is_new:
+            cleanup.callback(_remove_if_empty, cache)
+        try:
+            cache.mkdir(parents=True, exist_ok=True)
+            scratch = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix=".part-", dir=cache)))
+        except OSError as error:
+            raise _unwritable(cache, folder, file, error) from error
+        arrived = scratch / "download"
+        _transfer(folder, file, arrived, progress)
+        if file.zipped:
+            arrived = _unzip(file, arrived, scratch / "member")
+        found = _md5(arrived)
+        if found != file.md5:
+            raise DataError(
+                f"{file.name} from {file.url} has the wrong checksum (md5 {found}, expected {file.md5}), so "
+                f"it was not kept: the download was damaged or the public file has changed. If you trust "
+                f"it, {_by_hand(folder, file)}"
+            )
+        try:
+            destination.parent.mkdir(exist_ok=True)
+            os.replace(arrived, destination)
+        except OSError as error:
+            raise _unwritable(destination.parent, folder, file, error) from error
+
+
+def _transfer(folder: str, file: RemoteFile, path: Path, progress: bool) -> None:
+    import pooch
+
+    with ExitStack() as stack:
+        get = pooch.HTTPDownloader(
+            progressbar=_Bar(f"download {file.name}", progress, stack),
+            chunk_size=2**16,
+            headers={"Accept-Encoding": "identity"},  # so that the announced length is that of the file
+        )
+        try:
+            get(file.url, str(path), None)
+        except OSError as error:  # every error of requests is one
+            raise DataError(
+                f"{file.name} of data set {folder!r} is neither in R2ET_DATA nor in the cache, and could not "
+                f"be downloaded from {file.url}: {error}. Check the network, or {_by_hand(folder, file)}"
+            ) from error
+
+
+def _unzip(file: RemoteFile, archive: Path, target: Path) -> Path:
+    try:
+        with zipfile.ZipFile(archive) as zipped, zipped.open(file.name) as source, target.open("wb") as out:
+            shutil.copyfileobj(source, out)
+    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError) as error:
+        raise DataError(f"{file.url} is not a zip archive with {file.name} in it: {error}") from error
+    return target
+
+
+def _md5(path: Path) -> str:
+    import pooch
+
+    try:
+        return str(pooch.file_hash(str(path), alg="md5"))
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def _unwritable(path: Path, folder: str, file: RemoteFile, error: OSError) -> DataError:
+    return DataError(
+        f"the cache folder {path} cannot be written: {error}. Set R2ET_CACHE to a folder that can, "
+        f"or {_by_hand(folder, file)}"
+    )
+
+
+def _by_hand(folder: str, file: RemoteFile) -> str:
+    root = os.environ.get("R2ET_DATA")
+    place = Path(root or "<folder>") / folder / file.name
+    what = f"{file.name} (inside {file.url})" if file.zipped else file.url
+    return f"put {what} at {place}" + ("" if root else " and set R2ET_DATA=<folder>")
+
+
+class _Bar:
+    """Shows a download of pooch in the library's own progress bar, once its length is known."""
+
+    def __init__(self, description: str, enabled: bool, stack: ExitStack) -> None:
+        self.description, self.enabled, self.stack = description, enabled, stack
+        self.total = 0
+        self.shown = 0
+        self.advance: Advance | None = None
+
+    def update(self, amount: int) -> None:
+        if self.advance is None:
+            bar = progress_bar(self.description, self.total, self.enabled)
+            self.advance = self.stack.enter_context(bar)
+        # pooch counts whole chunks, and at the end the whole file once more
+        step = min(amount, self.total - self.shown)
+        self.advance(step)
+        self.shown += step
+
+    def reset(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass

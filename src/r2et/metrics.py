@@ -1,0 +1,295 @@
+"""How good the predictions are, before and after an attack, and how faithful the explanations (App. B.1.4)."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from r2et import ranking
+from r2et._checks import InputError, check_inputs, check_k, check_labels, check_logits, check_positive
+from r2et.attacks import AttackResult
+from r2et.explain import Activation, Explainer, Gradient
+from r2et.explain.averaged import VALUES_AT_ONCE
+from r2et.scores import log_odds, predicted_class, probability
+
+
+def auc(model: nn.Module, x: Tensor, y: Tensor, chunk_size: int | None = None) -> float:
+    """The area under the ROC curve: clean AUC (cAUC) on clean inputs (App. B.1.4).
+
+    Two classes are ranked by the log-odds of class 1. With more it is the mean over the classes in y of one class
+    against the rest. Log-odds order a class as its softmax probability does, and do not round to 1.
+
+    Args:
+        model: maps (N, *features) to logits (N, C).
+        x: (N, *features).
+        y: class labels, int64 (N,), of at least two classes.
+        chunk_size: how many rows are evaluated at once; None = as many as fit 2**24 input values.
+
+    >>> model = nn.Linear(1, 2, bias=False)
+    >>> model.weight.data = torch.tensor([[0.0], [1.0]])
+    >>> auc(model, torch.tensor([[-1.0], [2.0], [1.0], [3.0]]), torch.tensor([0, 0, 1, 1]))
+    0.75
+    """
+    from sklearn.metrics import roc_auc_score
+
+    check_inputs(x)
+    check_labels(y, len(x))
+    logits = _logits(model, x, _rows_at_once(x, chunk_size))
+    check_labels(y, len(x), logits.shape[1])
+    present = y.unique().tolist()
+    if len(present) < 2:
+        raise InputError(
+            f"an AUC needs labels of at least two classes, but all {len(y)} labels are {present[0]}: take rows of "
+            "other classes too"
+        )
+    logits, labels = logits.double().cpu(), y.cpu()
+    classes = [1] if logits.shape[1] == 2 else present
+    areas = [
+        roc_auc_score((labels == c).numpy(), log_odds(logits, torch.full_like(labels, c)).numpy()) for c in classes
+    ]
+    return float(sum(areas) / len(areas))
+
+
+def adversarial_auc(model: nn.Module, result: AttackResult, y: Tensor, chunk_size: int | None = None) -> float:
+    """The AUC at the perturbed inputs (aAUC, App. B.1.4); arguments as in `auc`.
+
+    It is meant for attacks with keep="last": with keep="best" every prediction is kept by construction.
+
+    >>> from r2et.attacks import ERAttack
+    >>> model, x, y = nn.Linear(3, 2), torch.randn(4, 3), torch.tensor([0, 1, 0, 1])
+    >>> result = ERAttack(k=1, radius=0.1, steps=2, keep="last")(model, x)
+    >>> adversarial_auc(model, result, y) == auc(model, result.x, y)
+    True
+    """
+    return auc(model, result.x, y, chunk_size)
+
+
+def sensitivity(result: AttackResult) -> float:
+    """The share of rows whose predicted class an attack changed (Sen, App. B.1.4).
+
+    It is meant for attacks with keep="last": with keep="best" it is 0 by construction.
+
+    >>> from r2et.attacks import ERAttack
+    >>> sensitivity(ERAttack(k=1, radius=0.1, steps=2)(nn.Linear(3, 2), torch.randn(4, 3)))
+    0.0
+    """
+    return float((~result.kept).double().mean())
+
+
+def displaced(result: AttackResult, k: int) -> Tensor:
+    """How many of the k most important features an attack drove out of the top-k set, (N,).
+
+    For pairs of inputs the mean over both.
+
+    >>> from r2et.attacks import ERAttack
+    >>> displaced(ERAttack(k=1, radius=0.1, steps=2)(nn.Linear(3, 2), torch.randn(4, 3)), k=1)
+    tensor([0., 0., 0., 0.])
+    """
+    check_k(k, result.before.shape[-1])
+    lost = ranking.top_k_mask(result.before, k) & ~ranking.top_k_mask(result.after, k)
+    return lost.sum(-1).to(result.before.dtype).reshape(len(lost), -1).mean(1)
+
+
+def dffot(
+    model: nn.Module,
+    x: Tensor,
+    explainer: Explainer | None = None,
+    baseline: float | Tensor = 0.0,
+    fractions: Sequence[float] | None = None,
+    chunk_size: int | None = None,
+) -> Tensor:
+    """Decision flip, fraction of tokens: the smallest k/n whose removal changes the predicted class (App. B.1.4).
+
+    Lower is more faithful. A row whose prediction no k of K changes gets 1.0.
+
+    Args:
+        model: maps (N, *features) to logits (N, C).
+        x: (N, *features), or (N, 2, *features) with a two-input explainer, where the top-k features of each of the
+            two inputs are removed.
+        explainer: None = Gradient().
+        baseline: what a removed feature is set to: a number, or a tensor that broadcasts to one input (*features).
+        fractions: K = round(fraction * n), at least 1, such as (0.01, 0.05, 0.1, 0.2, 0.5) for images and graphs;
+            None = 1..n, for tables.
+        chunk_size: how many inputs are evaluated at once; None = as many as fit 2**24 values.
+
+    Returns:
+        (N,), between 1/n and 1.
+
+    >>> model = nn.Linear(3, 2, bias=False)
+    >>> model.weight.data = torch.tensor([[0.0, 0.0, 0.0], [4.0, 2.0, 1.0]])
+    >>> dffot(model, torch.tensor([[1.0, -1.0, -0.5]]))      # log-odds 1.5; -2.5 without the first feature
+    tensor([0.3333])
+    """
+    return _changes(model, x, explainer, baseline, fractions, chunk_size, keep=False)[1]
+
+
+def comprehensiveness(
+    model: nn.Module,
+    x: Tensor,
+    explainer: Explainer | None = None,
+    baseline: float | Tensor = 0.0,
+    fractions: Sequence[float] | None = None,
+    chunk_size: int | None = None,
+) -> Tensor:
+    """COMP: the mean over K of |f_c(x) - f_c(x without its top-k features)| (App. B.1.4), (N,).
+
+    f_c is the probability of the class predicted for x. Higher is more faithful. Arguments as in `dffot`.
+
+    >>> model = nn.Linear(2, 2, bias=False)
+    >>> model.weight.data = torch.tensor([[0.0, 0.0], [100.0, 50.0]])
+    >>> comprehensiveness(model, torch.ones(1, 2))     # removing one feature changes nothing, removing both 1/2
+    tensor([0.2500])
+    """
+    return _changes(model, x, explainer, baseline, fractions, chunk_size, keep=False)[0]
+
+
+def sufficiency(
+    model: nn.Module,
+    x: Tensor,
+    explainer: Explainer | None = None,
+    baseline: float | Tensor = 0.0,
+    fractions: Sequence[float] | None = None,
+    chunk_size: int | None = None,
+) -> Tensor:
+    """SUFF: the mean over K of |f_c(x) - f_c(x with its top-k features only)| (App. B.1.4), (N,).
+
+    f_c is the probability of the class predicted for x. Lower is more faithful. Arguments as in `dffot`.
+
+    >>> model = nn.Linear(2, 2, bias=False)
+    >>> model.weight.data = torch.tensor([[0.0, 0.0], [100.0, 50.0]])
+    >>> sufficiency(model, torch.ones(1, 2))
+    tensor([0.])
+    """
+    return _changes(model, x, explainer, baseline, fractions, chunk_size, keep=True)[0]
+
+
+def faithfulness(
+    model: nn.Module,
+    x: Tensor,
+    explainer: Explainer | None = None,
+    baseline: float | Tensor = 0.0,
+    fractions: Sequence[float] | None = None,
+    chunk_size: int | None = None,
+) -> dict[str, float]:
+    """The means of DFFOT, COMP and SUFF over the rows; arguments as in `dffot`.
+
+    >>> list(faithfulness(nn.Linear(3, 2), torch.randn(4, 3)))
+    ['dffot', 'comprehensiveness', 'sufficiency']
+    """
+    change, flip = _changes(model, x, explainer, baseline, fractions, chunk_size, keep=False)
+    kept_change, _ = _changes(model, x, explainer, baseline, fractions, chunk_size, keep=True)
+    return {
+        "dffot": float(flip.mean()),
+        "comprehensiveness": float(change.mean()),
+        "sufficiency": float(kept_change.mean()),
+    }
+
+
+def _changes(
+    model: nn.Module,
+    x: Tensor,
+    explainer: Explainer | None,
+    baseline: float | Tensor,
+    fractions: Sequence[float] | None,
+    chunk_size: int | None,
+    keep: bool,
+) -> tuple[Tensor, Tensor]:
+    """The mean change of f_c over K, and the smallest k/n that changes the prediction (1 = none), (N,) each.
+
+    The top-k features are removed, or kept alone.
+    """
+    check_inputs(x)
+    explainer = explainer or Gradient()
+    explainer.check_shape(x)
+    if isinstance(explainer, Activation):
+        raise InputError(
+            f"faithfulness removes input features, but {explainer!r} explains the neurons of a layer: use "
+            "Gradient() or another explainer of inputs"
+        )
+    filler = _filler(baseline, x)
+    at_once = _rows_at_once(x, chunk_size)
+    rows = min(len(x), at_once)
+    logits = _logits(model, x, rows)
+    parts = [
+        _changes_of_rows(model, *part, explainer, filler, fractions, at_once, keep)
+        for part in zip(x.detach().split(rows), logits.split(rows), strict=True)
+    ]
+    change, flip = zip(*parts, strict=True)
+    return torch.cat(change), torch.cat(flip)
+
+
+def _changes_of_rows(
+    model: nn.Module,
+    x: Tensor,
+    logits: Tensor,
+    explainer: Explainer,
+    filler: Tensor,
+    fractions: Sequence[float] | None,
+    at_once: int,
+    keep: bool,
+) -> tuple[Tensor, Tensor]:
+    target = predicted_class(logits)
+    clean = probability(logits, target)
+    ranks = ranking.ranks(explainer(model, x, target))
+    n = ranks.shape[-1]
+    place = explainer.spread(ranks, x)
+    sizes = _sizes(fractions, n)
+    change, flip = torch.zeros_like(clean), torch.ones_like(clean)
+    # several k share a pass when the rows alone do not fill it
+    together = max(1, at_once // len(x))
+    for first in range(0, len(sizes), together):
+        part = sizes[first : first + together]
+        points = torch.cat([torch.where((place < k) != keep, filler, x) for k in part])
+        with torch.no_grad():
+            found = model(points)
+        classes = target.repeat(len(part))
+        moved = (probability(found, classes) - clean.repeat(len(part))).abs()
+        change += moved.reshape(len(part), -1).sum(0)
+        share = torch.tensor(part, device=x.device, dtype=clean.dtype)[:, None] / n
+        flipped = (predicted_class(found) != classes).reshape(len(part), -1)
+        flip = torch.minimum(flip, torch.where(flipped, share, 1.0).amin(0))
+    return change / len(sizes), flip
+
+
+def _logits(model: nn.Module, x: Tensor, rows: int) -> Tensor:
+    with torch.no_grad():
+        parts = [model(part) for part in x.split(rows)]
+    if not isinstance(parts[0], Tensor) or parts[0].ndim != 2:
+        check_logits(parts[0], min(rows, len(x)))
+    # judged together: a single row of logits can look like probabilities by chance
+    logits = torch.cat(parts)
+    check_logits(logits, len(x))
+    return logits
+
+
+def _sizes(fractions: Sequence[float] | None, n: int) -> list[int]:
+    """K of App. B.1.4, ascending."""
+    if fractions is None:
+        return list(range(1, n + 1))
+    wrong = [fraction for fraction in fractions if not 0 < fraction <= 1]
+    if wrong or not len(fractions):
+        raise InputError(
+            f"fractions must be numbers above 0 and at most 1, such as (0.01, 0.05, 0.1), got {tuple(fractions)}"
+        )
+    return sorted({max(1, round(fraction * n)) for fraction in fractions})
+
+
+def _filler(baseline: float | Tensor, x: Tensor) -> Tensor:
+    """The baseline, in the shape of one input."""
+    filler = torch.as_tensor(baseline).to(x)
+    if not torch.isfinite(filler).all():
+        raise InputError(f"the baseline must be finite, got {baseline}")
+    try:
+        return filler.expand(x.shape[1:])
+    except RuntimeError:
+        raise InputError(
+            f"a baseline of shape {tuple(filler.shape)} does not fit inputs of shape {tuple(x.shape[1:])}: give a "
+            "number, or one value a feature"
+        ) from None
+
+
+def _rows_at_once(x: Tensor, chunk_size: int | None) -> int:
+    if chunk_size is not None:
+        check_positive("chunk_size", chunk_size)
+        return chunk_size
+    return max(1, VALUES_AT_ONCE // x[0].numel())

@@ -1,0 +1,21 @@
+"""The model that every comparison needs: under Gradient, two linear classes are perfectly stable."""
+
+from typing import Any
+
+from torch import nn
+
+
+class Linear(nn.Linear):
+    """Logits that are linear in the features: (N, features) -> (N, classes).
+
+    >>> Linear(4, 2).architecture
+    {'name': 'linear', 'features': 4, 'classes': 2}
+    """
+
+    def __init__(self, features: int, classes: int) -> None:
+        super().__init__(features, classes)
+
+    @property
+    def architecture(self) -> dict[str, Any]:
+        """What `r2et.models.create` needs to build this model again."""
+        return {"name": "linear", "features": self.in_features, "classes": self.out_features}

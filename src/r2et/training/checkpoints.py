@@ -1,0 +1,157 @@
+"""Checkpoints: tensors as safetensors, everything else as JSON; nothing is ever unpickled.
+
+A checkpoint is a JSON file that names its tensor file and that file's SHA-256. The tensors are written first and
+under a new name, the JSON file is then replaced atomically: whoever reads it finds a complete checkpoint, the old
+one or the new one, also when the process was killed in between.
+"""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from r2et._checks import CheckpointError, InputError
+from r2et.models import create
+
+FORMAT = "r2et-checkpoint"
+VERSION = 1
+MODEL_FILE = "checkpoint.json"
+
+
+def write(folder: Path, name: str, content: dict[str, Any], tensors: dict[str, Tensor]) -> Path:
+    """Write `name`.json and its tensors into a folder, atomically; the path of the JSON file."""
+    from safetensors.torch import save
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        blob = save({key: value.detach().cpu().contiguous() for key, value in tensors.items()})
+        digest = hashlib.sha256(blob).hexdigest()
+        tensor_file = folder / f"{name}-{digest[:12]}.safetensors"
+        _replace(tensor_file, blob)
+        record = {
+            "format": FORMAT,
+            "version": VERSION,
+            **content,
+            "tensors": {"file": tensor_file.name, "sha256": digest},
+        }
+        path = folder / f"{name}.json"
+        _replace(path, (json.dumps(record, indent=1) + "\n").encode())
+    except OSError as error:
+        raise CheckpointError(f"cannot write a checkpoint to {str(folder)!r}: {error}") from error
+    for old in folder.glob(f"{name}-*.safetensors"):
+        if old != tensor_file:
+            old.unlink(missing_ok=True)
+    return path
+
+
+def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Read what `write` wrote; anything else is a CheckpointError."""
+    from safetensors.torch import load
+
+    try:
+        record = json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise CheckpointError(f"there is no checkpoint at {str(path)!r}") from error
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{str(path)!r} is not a readable r2et checkpoint: {error}") from error
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise CheckpointError(f"{str(path)!r} is not an r2et checkpoint: its format is not {FORMAT!r}")
+    if record.get("version") != VERSION:
+        raise CheckpointError(
+            f"{str(path)!r} has checkpoint version {record.get('version')!r}, this r2et reads {VERSION}: "
+            "use the version of r2et that wrote it"
+        )
+    try:
+        # the name alone: a foreign file must not make us read outside of its folder
+        tensor_file = path.parent / Path(record["tensors"]["file"]).name
+        blob = tensor_file.read_bytes()
+        if hashlib.sha256(blob).hexdigest() != record["tensors"]["sha256"]:
+            raise CheckpointError(f"{str(tensor_file)!r} is truncated or was changed: its checksum differs")
+        return record, load(blob)
+    except CheckpointError:
+        raise
+    except Exception as error:
+        raise CheckpointError(f"the tensors of {str(path)!r} cannot be read: {error}") from error
+
+
+def save_model(model: nn.Module, folder: str | os.PathLike[str], **information: Any) -> Path:
+    """Save a model of `r2et.models` with whatever JSON-able information belongs to it.
+
+    >>> import tempfile, r2et
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = save_model(r2et.models.Linear(3, 2), folder, data="mine")
+    ...     model, information = load_model(folder)
+    >>> model, information["data"]
+    (Linear(in_features=3, out_features=2, bias=True), 'mine')
+    """
+    architecture = getattr(model, "architecture", None)
+    if not isinstance(architecture, dict):
+        raise InputError(
+            f"{type(model).__name__} is not a model of r2et.models, so it cannot be rebuilt from a checkpoint: "
+            "save its state_dict() with safetensors"
+        )
+    content = {"kind": "model", "architecture": architecture, "information": information}
+    return write(Path(folder), MODEL_FILE.removesuffix(".json"), content, model.state_dict())
+
+
+def load_model(folder: str | os.PathLike[str]) -> tuple[nn.Module, dict[str, Any]]:
+    """The model in evaluation mode, and the information that was saved with it."""
+    path = Path(folder)
+    path = path if path.suffix == ".json" else path / MODEL_FILE
+    record, tensors = read(path)
+    if record.get("kind") != "model":
+        raise CheckpointError(f"{str(path)!r} holds {record.get('kind')!r}, not a model")
+    try:
+        model = create(**record["architecture"])
+        model.load_state_dict(tensors)
+    except (KeyError, TypeError, RuntimeError, InputError) as error:
+        raise CheckpointError(f"the weights in {str(path)!r} do not fit their architecture: {error}") from error
+    information: dict[str, Any] = record.get("information", {})
+    return model.eval(), information
+
+
+def flatten_optimiser(state: dict[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """An optimiser's state_dict as tensors, and the rest as JSON."""
+    tensors: dict[str, Tensor] = {}
+    numbers: dict[str, Any] = {}
+    for index, entries in state["state"].items():
+        for key, value in entries.items():
+            if isinstance(value, Tensor):
+                tensors[f"{index}.{key}"] = value
+            else:
+                numbers[f"{index}.{key}"] = value
+    return tensors, {"groups": state["param_groups"], "numbers": numbers}
+
+
+def restore_optimiser(tensors: dict[str, Tensor], rest: dict[str, Any]) -> dict[str, Any]:
+    """The state_dict that `flatten_optimiser` took apart."""
+    state: dict[int, dict[str, Any]] = {}
+    for name, value in {**tensors, **rest["numbers"]}.items():
+        index, key = name.split(".", 1)
+        state.setdefault(int(index), {})[key] = value
+    return {"state": state, "param_groups": rest["groups"]}
+
+
+def fingerprint(*tensors: Tensor) -> str:
+    """A short hash of the values of some tensors, to recognise a data set by."""
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(str((tuple(tensor.shape), tensor.dtype)).encode())
+        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _replace(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,121 @@
+"""`fit`: one call from a model and data to a trained model."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from r2et._checks import InputError, check_inputs, check_labels, check_logits
+from r2et.objectives import CrossEntropy, Objective
+from r2et.training.settings import FitResult, Retraining, Rows, Settings
+from r2et.training.trainer import MakeOptimiser, MakeSchedule, Trainer
+
+
+def fit(
+    model: nn.Module,
+    train: Rows | tuple[Tensor, Tensor],
+    validation: Rows | tuple[Tensor, Tensor],
+    objective: Objective | None = None,
+    *,
+    epochs: int = 300,
+    lr: float = 1e-2,
+    batch_size: int = 256,
+    weight_decay: float = 0.0,
+    optimiser: MakeOptimiser | None = None,
+    schedule: MakeSchedule | None = None,
+    patience: int | None = 30,
+    threshold: float | None = None,
+    retraining: Retraining | None = None,
+    seed: int = 0,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+    compile: bool = False,
+    accelerator: str = "auto",
+    devices: int = 1,
+    strategy: str = "auto",
+    progress: bool = False,
+    trainer: type[Trainer] = Trainer,
+) -> FitResult:
+    """Train a model, in place.
+
+    Args:
+        model: maps (N, *features) to logits (N, C).
+        train: inputs (N, *features) and labels (N,), as a tuple or an object with `.x` and `.y`.
+        validation: likewise; decides which epoch is kept and when to stop.
+        objective: what is minimised; None = CrossEntropy.
+        epochs: at most so many passes over the training data.
+        lr: learning rate of Adam.
+        batch_size: over all processes.
+        weight_decay: of Adam (the paper's WD).
+        optimiser: makes another optimiser from the parameters, e.g. `lambda p: torch.optim.SGD(p, lr=0.1)`.
+        schedule: makes a learning-rate schedule from the optimiser; it is stepped once an epoch.
+        patience: stop after so many epochs without a lower validation loss; None = never.
+        threshold: keep the last epoch whose validation AUC reaches this (B.1.2); None = keep the epoch with the
+            lowest validation loss.
+        retraining: retrain from a vanilla model whose ranking is to be kept (App. B.2.5).
+        seed: of the order of the samples, random directions and dropout.
+        checkpoint: a folder; the run is saved there after each epoch.
+        resume: continue the run in that folder if there is one, bit for bit on the same machine.
+        compile: compile the whole training step; falls back to eager with a warning that says why.
+        accelerator: "cpu", "cuda", ... as in Lightning Fabric.
+        devices: how many processes.
+        strategy: "ddp" for several processes.
+        progress: show a progress bar.
+        trainer: a subclass of Trainer with other steps.
+
+    >>> x = torch.randn(64, 5)
+    >>> y = (x[:, 0] > 0).long()
+    >>> result = fit(torch.nn.Linear(5, 2), (x[:48], y[:48]), (x[48:], y[48:]), epochs=3)
+    >>> len(result.history), result.stopped
+    (3, 'epochs')
+    """
+    settings = Settings(
+        epochs=epochs,
+        lr=lr,
+        batch_size=batch_size,
+        weight_decay=weight_decay,
+        patience=patience,
+        threshold=threshold,
+        seed=seed,
+        compile=compile,
+        progress=progress,
+    )
+    rows = [_as_rows(part, name) for part, name in ((train, "train"), (validation, "validation"))]
+    with torch.no_grad():
+        logits = model(rows[0].x[:2].to(next(model.parameters()).device))
+    check_logits(logits, min(2, len(rows[0].x)))
+    for part in rows:
+        check_labels(part.y, len(part.x), logits.shape[1])
+    if resume and checkpoint is None:
+        raise InputError("resume=True needs checkpoint=, the folder of the run to continue")
+    from lightning_fabric import Fabric
+
+    fabric = Fabric(accelerator=accelerator, devices=devices, strategy=strategy)
+    loop = trainer(
+        model,
+        rows[0],
+        rows[1],
+        objective or CrossEntropy(),
+        settings,
+        optimiser=optimiser,
+        schedule=schedule,
+        retraining=retraining,
+        folder=None if checkpoint is None else Path(checkpoint),
+        resume=resume,
+    )
+    result: FitResult = fabric.launch(loop.run)
+    return result
+
+
+@dataclass(frozen=True)
+class _Pair:
+    x: Tensor
+    y: Tensor
+
+
+def _as_rows(part: Rows | tuple[Tensor, Tensor], name: str) -> Rows:
+    rows = _Pair(*part) if isinstance(part, tuple) else part
+    check_inputs(rows.x, f"{name}.x")
+    check_labels(rows.y, len(rows.x))
+    return rows

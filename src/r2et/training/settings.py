@@ -1,0 +1,109 @@
+"""What goes into a training run and what comes out of it."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from torch import Tensor, nn
+
+from r2et._checks import InputError, check_positive
+from r2et.explain import Explainer, Gradient
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Rows(Protocol):
+    """Anything with inputs `x` (N, *features) and labels `y` (N,)."""
+
+    @property
+    def x(self) -> Tensor:
+        """Inputs (N, *features)."""
+
+    @property
+    def y(self) -> Tensor:
+        """Class labels, int64 (N,)."""
+
+
+@dataclass(frozen=True)
+class Retraining:
+    """Retrain a model while its ranking is to be kept (App. B.2.5).
+
+    Args:
+        reference: the vanilla model; it is copied and frozen.
+        k: size of the salient set that is compared.
+        min_precision: stop when the mean P@k between the reference's and the model's validation rankings falls
+            below this.
+        max_auc_drop: stop when the validation AUC falls this far below the reference's.
+        explainer: whose rankings are compared.
+    """
+
+    reference: nn.Module = field(repr=False)
+    k: int = 8
+    min_precision: float = 0.7
+    max_auc_drop: float = 0.02
+    explainer: Explainer = field(default_factory=Gradient)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How to train; `fit` documents each of them."""
+
+    epochs: int = 300
+    lr: float = 1e-2
+    batch_size: int = 256
+    weight_decay: float = 0.0
+    patience: int | None = 30
+    threshold: float | None = None
+    seed: int = 0
+    compile: bool = False
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "lr", "batch_size"):
+            check_positive(name, getattr(self, name))
+        if self.patience is not None:
+            check_positive("patience", self.patience)
+        if self.weight_decay < 0:
+            raise InputError(f"weight_decay must not be negative, got {self.weight_decay}")
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """A trained model and how it got there.
+
+    Attributes:
+        model: with the weights of the selected epoch, in evaluation mode.
+        records: one dict an epoch; `history` is the same as a frame.
+        selected_epoch: the epoch whose weights were kept (from 1).
+        auc: the validation AUC of that epoch.
+        passed: whether that AUC reached the threshold (True without one).
+        stopped: why training ended: "epochs", "patience", "ranking", "auc" or "diverged".
+    """
+
+    model: nn.Module
+    records: list[dict[str, float]] = field(repr=False)
+    selected_epoch: int
+    auc: float
+    passed: bool
+    stopped: str
+
+    @property
+    def history(self) -> "pd.DataFrame":
+        """One row an epoch: training loss and its parts, validation loss, AUC and parts, seconds."""
+        import pandas as pd
+
+        return pd.DataFrame(self.records)
+
+
+@dataclass
+class Progress:
+    """What a resumed run needs besides weights and optimiser: where it stands and what it has seen."""
+
+    epoch: int = 0
+    records: list[dict[str, float]] = field(default_factory=list)
+    best_loss: float = float("inf")
+    best_loss_epoch: int = 0
+    selected_epoch: int = 0
+    selected_auc: float = -1.0
+    passed: bool = False
+    stopped: str = ""

@@ -1,0 +1,319 @@
+"""The training loop: a ladder of small steps, each of which a subclass can replace."""
+
+import copy
+import hashlib
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from r2et import metrics
+from r2et._checks import CheckpointError, InputError
+from r2et._progress import Advance, progress_bar
+from r2et.explain.base import prediction
+from r2et.objectives import Loss, Objective
+from r2et.ranking import precision_at_k
+from r2et.training import checkpoints
+from r2et.training.compiled import CannotCompileError, CompiledStep
+from r2et.training.settings import FitResult, Progress, Retraining, Rows, Settings
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+MakeOptimiser = Callable[[Iterable[nn.Parameter]], Optimizer]
+MakeSchedule = Callable[[Optimizer], LRScheduler]
+STATE = "training"
+
+
+class Trainer:
+    """The loop under `fit`. Subclass it and pass `trainer=` to `fit` to replace a step.
+
+    From the outermost step inwards: `run`, `train_epoch`, `batches`, `train_step`, then `validate`, `select` and
+    `reason_to_stop`; `make_optimiser` and `make_schedule` build what the steps use.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        train: Rows,
+        validation: Rows,
+        objective: Objective,
+        settings: Settings,
+        optimiser: MakeOptimiser | None = None,
+        schedule: MakeSchedule | None = None,
+        retraining: Retraining | None = None,
+        folder: Path | None = None,
+        resume: bool = False,
+    ) -> None:
+        self.original, self.train, self.validation = model, train, validation
+        self.objective, self.settings = objective, settings
+        self.optimiser_factory, self.schedule_factory = optimiser, schedule
+        self.retraining, self.folder, self.resume = retraining, folder, resume
+        self.state = Progress()
+        self.selected: dict[str, Tensor] = {}
+        self.compiled: CompiledStep | None = None
+
+    # --- the steps ------------------------------------------------------------------------------------------
+
+    def run(self, fabric: "Fabric") -> FitResult:
+        """Train to the end and return the selected model."""
+        self.fabric = fabric
+        self.optimiser = self.make_optimiser(self.original.parameters())
+        self.model, wrapped = fabric.setup(self.original, self.optimiser)
+        self.wrapped_optimiser = wrapped
+        self.schedule = self.make_schedule(self.optimiser)
+        self._prepare()
+        with progress_bar(
+            "training", self.settings.epochs, self.settings.progress and fabric.is_global_zero
+        ) as bar:
+            bar(self.state.epoch)
+            while not self.state.stopped:
+                self._epoch(bar)
+        self.original.load_state_dict(self.selected)
+        state = self.state
+        return FitResult(
+            model=self.original.eval(),
+            records=state.records,
+            selected_epoch=state.selected_epoch,
+            auc=state.selected_auc,
+            passed=state.passed,
+            stopped=state.stopped,
+        )
+
+    def make_optimiser(self, parameters: Iterable[nn.Parameter]) -> Optimizer:
+        """The optimiser: Adam unless `fit` was given another."""
+        if self.optimiser_factory is not None:
+            return self.optimiser_factory(parameters)
+        return torch.optim.Adam(parameters, lr=self.settings.lr, weight_decay=self.settings.weight_decay)
+
+    def make_schedule(self, optimiser: Optimizer) -> LRScheduler | None:
+        """The learning-rate schedule, stepped once an epoch: none unless `fit` was given one."""
+        return None if self.schedule_factory is None else self.schedule_factory(optimiser)
+
+    def batches(self, epoch: int) -> Iterator[tuple[Tensor, Tensor, float]]:
+        """Inputs, labels and weight of this process's share of each batch.
+
+        The order depends on seed and epoch alone, so that a resumed run sees what an uninterrupted one sees.
+        The weight makes the mean over processes equal the mean over the whole batch, also for uneven shares.
+        """
+        world, rank = self.fabric.world_size, self.fabric.global_rank
+        order = torch.randperm(len(self.train.x), generator=_generator(self.settings.seed, "order", epoch))
+        for rows in order.split(self.settings.batch_size):
+            mine = rows[rank::world]
+            weight = len(mine) * world / len(rows)
+            # a process without rows of its own still takes part in the reduction, with weight 0
+            mine = mine if len(mine) else rows[:1]
+            yield self.train.x[mine], self.train.y[mine], weight
+
+    def train_epoch(self, epoch: int) -> dict[str, float]:
+        """All steps of one epoch; the mean of the loss and of each of its parts."""
+        self.model.train()
+        generator = _generator(self.settings.seed, "objective", epoch, device=self.fabric.device)
+        totals: dict[str, Tensor] = {}
+        counts: dict[str, int] = {}
+        steps = -(-len(self.train.x) // self.settings.batch_size)
+        for number, (x, y, weight) in enumerate(self.batches(epoch)):
+            step = epoch * steps + number
+            loss = self.train_step(self.fabric.to_device(x), self.fabric.to_device(y), weight, generator, step)
+            for name, value in {"loss": loss.total.detach(), **loss.parts}.items():
+                totals[name] = totals.get(name, torch.zeros_like(value)) + value
+                counts[name] = counts.get(name, 0) + 1
+        return {name: float(total) / counts[name] for name, total in totals.items()}
+
+    def train_step(self, x: Tensor, y: Tensor, weight: float, generator: torch.Generator, step: int) -> Loss:
+        """One step of the optimiser."""
+        if self.compiled is not None:
+            try:
+                loss = self.compiled(x, y, step)
+            except CannotCompileError as error:
+                self._give_up_compiling(str(error))
+                return self.train_step(x, y, weight, generator, step)
+        else:
+            self.wrapped_optimiser.zero_grad()
+            loss = self.objective.evaluate(self.model, x, y, generator, step)
+            self.fabric.backward(loss.total * weight if weight != 1 else loss.total)
+        self.wrapped_optimiser.step()
+        return loss
+
+    def validate(self) -> dict[str, float]:
+        """Validation AUC, loss and its parts; in retraining also P@k against the reference's ranking."""
+        self.model.eval()
+        x, y = self.validation.x, self.validation.y
+        generator = _generator(self.settings.seed, "validation", device=self.fabric.device)
+        totals: dict[str, float] = {}
+        for rows in torch.arange(len(x)).split(1024):
+            part_x, part_y = self.fabric.to_device(x[rows]), self.fabric.to_device(y[rows])
+            loss = self.objective.evaluate(self.model, part_x, part_y, generator, step=0)
+            for name, value in {"loss": loss.total.detach(), **loss.parts}.items():
+                totals[name] = totals.get(name, 0.0) + float(value) * len(rows) / len(x)
+        found = {f"validation {name}": value for name, value in totals.items()}
+        found["validation auc"] = metrics.auc(self.original, self.fabric.to_device(x), y)
+        if self.retraining is not None:
+            found["ranking kept"] = self._ranking_kept(self.retraining)
+        return found
+
+    def select(self, record: dict[str, float]) -> bool:
+        """Whether this epoch's weights are the ones to keep so far (B.1.2).
+
+        With a threshold: the last epoch whose validation AUC reaches it, else the one with the best AUC. Without:
+        the one with the lowest validation loss.
+        """
+        state, auc = self.state, record["validation auc"]
+        threshold = self.settings.threshold
+        if threshold is None:
+            state.passed = True
+            return record["validation loss"] < state.best_loss
+        if auc >= threshold:
+            state.passed = True
+            return True
+        return not state.passed and auc > state.selected_auc
+
+    def reason_to_stop(self, record: dict[str, float]) -> str:
+        """Why training ends here; empty to go on."""
+        settings, state = self.settings, self.state
+        if not all(value == value and abs(value) != float("inf") for value in record.values()):
+            return "diverged"
+        if self.retraining is not None:
+            if record["ranking kept"] < self.retraining.min_precision:
+                return "ranking"
+            if record["validation auc"] < self.reference_auc - self.retraining.max_auc_drop:
+                return "auc"
+        if settings.patience is not None and state.epoch - state.best_loss_epoch >= settings.patience:
+            return "patience"
+        return "epochs" if state.epoch >= settings.epochs else ""
+
+    # --- what holds them together ---------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        if self.retraining is not None:
+            reference = copy.deepcopy(self.retraining.reference).eval().requires_grad_(False)
+            self.retraining = replace(self.retraining, reference=reference.to(self.fabric.device))
+            self.reference_auc = metrics.auc(
+                reference, self.fabric.to_device(self.validation.x), self.validation.y
+            )
+            if "reference" in {entry.name for entry in fields(self.objective)}:
+                self.objective = replace(self.objective, reference=reference)  # type: ignore[call-arg]  # has it
+        if self.settings.compile:
+            try:
+                if self.fabric.world_size > 1:
+                    raise CannotCompileError("several processes share the gradients")
+                self.compiled = CompiledStep(self.objective, self.original)
+            except CannotCompileError as error:
+                self._give_up_compiling(str(error))
+        if self.resume and self.folder is not None and (self.folder / f"{STATE}.json").exists():
+            self._restore(self.folder)
+        elif self.retraining is not None:
+            # if the very first epoch breaks the ranking, the answer is the model that came in
+            self._keep(auc=self.reference_auc)
+
+    def _epoch(self, advance: Advance) -> None:
+        started = time.perf_counter()
+        state = self.state
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(_derive(self.settings.seed, "layers", state.epoch))
+            record = {"epoch": state.epoch + 1.0, **self.train_epoch(state.epoch)}
+        if self.schedule is not None:
+            self.schedule.step()
+        state.epoch += 1
+        record |= self.validate()
+        broken = self.reason_to_stop(record) in ("diverged", "ranking", "auc")
+        if not broken and self.select(record):
+            self._keep(record["validation auc"])
+        if not broken and record["validation loss"] < state.best_loss:
+            state.best_loss, state.best_loss_epoch = record["validation loss"], state.epoch
+        state.stopped = self.reason_to_stop(record)
+        record["seconds"] = time.perf_counter() - started
+        state.records.append(record)
+        if not self.selected:
+            raise InputError(
+                f"training diverged in its first epoch: {record}; lower the learning rate (lr={self.settings.lr}) "
+                "or the weights of the regularisers"
+            )
+        self._save()
+        advance(1)
+
+    def _keep(self, auc: float) -> None:
+        self.state.selected_epoch, self.state.selected_auc = self.state.epoch, auc
+        self.selected = {name: value.detach().clone() for name, value in self.original.state_dict().items()}
+
+    def _ranking_kept(self, retraining: Retraining) -> float:
+        x = self.fabric.to_device(self.validation.x[:1000])
+        target = prediction(retraining.reference, x)
+        ranked = [retraining.explainer(model, x, target) for model in (retraining.reference, self.original)]
+        return float(precision_at_k(ranked[0], ranked[1], retraining.k).mean())
+
+    def _give_up_compiling(self, reason: str) -> None:
+        self.compiled = None
+        warnings.warn(f"compile=True was not possible: {reason}; training goes on uncompiled", stacklevel=2)
+
+    def _identity(self) -> dict[str, Any]:
+        """What must be the same for a run to be resumed."""
+        settings = asdict(self.settings)
+        for free in ("epochs", "progress", "compile", "patience"):
+            del settings[free]
+        data = checkpoints.fingerprint(self.train.x, self.train.y, self.validation.x, self.validation.y)
+        return {"settings": settings, "objective": repr(self.objective), "data": data}
+
+    def _save(self) -> None:
+        if self.folder is None:
+            return
+        if self.fabric.is_global_zero:
+            moments, rest = checkpoints.flatten_optimiser(self.optimiser.state_dict())
+            tensors = {
+                **{f"model.{name}": value for name, value in self.original.state_dict().items()},
+                **{f"selected.{name}": value.clone() for name, value in self.selected.items()},
+                **{f"optimiser.{name}": value for name, value in moments.items()},
+            }
+            content = {
+                "kind": STATE,
+                "identity": self._identity(),
+                "progress": asdict(self.state),
+                "optimiser": rest,
+                "schedule": None if self.schedule is None else self.schedule.state_dict(),
+            }
+            checkpoints.write(self.folder, STATE, content, tensors)
+        self.fabric.barrier()
+
+    def _restore(self, folder: Path) -> None:
+        record, tensors = checkpoints.read(folder / f"{STATE}.json")
+        if record.get("kind") != STATE:
+            raise CheckpointError(f"{str(folder)!r} holds {record.get('kind')!r}, not a training run")
+        identity = self._identity()
+        for name, value in identity.items():
+            if record["identity"].get(name) != value:
+                raise CheckpointError(
+                    f"the run in {str(folder)!r} cannot be resumed: its {name} was "
+                    f"{record['identity'].get(name)}, now it is {value}"
+                )
+
+        def part(prefix: str) -> dict[str, Tensor]:
+            return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+        try:
+            self.original.load_state_dict(part("model."))
+            self.selected = {name: self.fabric.to_device(value) for name, value in part("selected.").items()}
+            self.optimiser.load_state_dict(checkpoints.restore_optimiser(part("optimiser."), record["optimiser"]))
+            if self.schedule is not None:
+                self.schedule.load_state_dict(record["schedule"])
+            self.state = Progress(**record["progress"])
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise CheckpointError(f"the run in {str(folder)!r} does not fit this model: {error}") from error
+        if self.state.stopped == "epochs" and self.state.epoch < self.settings.epochs:
+            self.state.stopped = ""
+
+
+def _derive(seed: int, *parts: object) -> int:
+    """A seed for one purpose, independent of the seeds for others."""
+    text = repr((seed, *parts)).encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=7).digest(), "little")
+
+
+def _generator(seed: int, *parts: object, device: torch.device | str = "cpu") -> torch.Generator:
+    return torch.Generator(device).manual_seed(_derive(seed, *parts))

@@ -1,0 +1,155 @@
+"""What is wrong with a model, where, and what to do about it: before anything runs for an hour."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from r2et._checks import check_inputs, check_logits
+from r2et.explain import Explainer, Gradient
+from r2et.explain.base import forward
+from r2et.scores import predicted_class
+from r2et.validate.findings import activation_findings, mode_findings, ranking_findings, saturation_findings
+from r2et.validate.recorder import Call, label, listed, places, record
+from r2et.validate.report import Finding, Report
+
+#: rows that are enough to see which operations run and whether they can be differentiated twice
+FEW_ROWS = 4
+
+
+def check(model: nn.Module, x: Tensor, k: int | None = None, explainer: Explainer | None = None) -> Report:
+    """Find what stands in the way of explaining a model, and of differentiating its explanation.
+
+    The model is run and differentiated twice on a few rows; its buffers and the random state stay as they were.
+    Layers that x does not reach are not looked at.
+
+    Args:
+        model: maps (N, *features) to logits (N, C).
+        x: (N, *features), or (N, 2, *features) with a two-input explainer. A sample of real data: saturation,
+            vanishing explanations and ties are counted on it.
+        k: size of the salient set; None = ties are not counted.
+        explainer: None = Gradient().
+
+    >>> model = nn.Sequential(nn.Linear(3, 64), nn.ReLU(), nn.Dropout(0.5), nn.Linear(64, 2))
+    >>> [(finding.code, finding.where) for finding in check(model, torch.randn(8, 3)).findings]
+    [('dropout', "layer '2' (Dropout)"), ('piecewise-linear', "layer '1' (ReLU)"),
+     ('training-mode', 'the model (Sequential)')]
+    """
+    check_inputs(x)
+    explainer = explainer or Gradient()
+    explainer.check_shape(x)
+    with _unchanged(model, x.device):
+        few = x[:FEW_ROWS]
+        calls = record(model, few)
+        with torch.no_grad():
+            # a copy, because an in-place layer may come first
+            logits = model(x.clone())
+        check_logits(logits, len(x))
+        failure = _derivative_failure(model, few, explainer.inputs)
+        found = [*mode_findings(model, calls), *activation_findings(calls)]
+        found += _derivative_findings(model, few, explainer.inputs, calls, failure)
+        found += saturation_findings(logits, explainer)
+        try:
+            scores = explainer(model, x)
+        except RuntimeError:
+            if failure is None:
+                raise
+        else:
+            found += ranking_findings(scores, k)
+    rank = {"error": 0, "warning": 1, "note": 2}
+    return Report(tuple(sorted(found, key=lambda finding: rank[finding.severity])))
+
+
+def _derivative_failure(model: nn.Module, x: Tensor, inputs: int) -> str | None:
+    """The error when the gradient of the log-odds is differentiated again by x and the parameters."""
+    try:
+        point, logits = forward(model, x)
+        with torch.enable_grad():
+            gradient = Gradient(inputs=inputs).attribute(model, point, predicted_class(logits), True, logits)
+            if gradient.requires_grad:
+                sources = [point, *(p for p in model.parameters() if p.requires_grad)]
+                torch.autograd.grad(gradient.square().sum(), sources, allow_unused=True)
+    except RuntimeError as error:
+        return f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+    return None
+
+
+def _derivative_findings(
+    model: nn.Module, x: Tensor, inputs: int, calls: list[Call], failure: str | None
+) -> Iterator[Finding]:
+    attending = [
+        call
+        for call in calls
+        if call.name == "scaled_dot_product_attention"
+        or (call.name == "multi_head_attention_forward" and call.options.get("need_weights") is False)
+    ]
+    recurrent = [label(name, layer) for name, layer in model.named_modules() if isinstance(layer, nn.RNNBase)]
+    math_kernel = (
+        "from torch.nn.attention import SDPBackend, sdpa_kernel, and run everything inside "
+        "`with sdpa_kernel(SDPBackend.MATH):`"
+    )
+    without_cudnn = "run everything inside `with torch.backends.cudnn.flags(enabled=False):`"
+    if failure is None:
+        fused = torch.backends.cuda.flash_sdp_enabled() or torch.backends.cuda.mem_efficient_sdp_enabled()
+        if attending and fused:
+            yield Finding(
+                "attention",
+                "note",
+                places(attending),
+                "The attention kernel chosen here can be differentiated twice; other devices, types and lengths "
+                "may get one that cannot.",
+                math_kernel,
+            )
+        if recurrent and x.device.type != "cuda":
+            yield Finding(
+                "cudnn-rnn",
+                "note",
+                listed(recurrent),
+                "On a CUDA device cuDNN runs this layer, and cuDNN has no second derivative.",
+                f"there, {without_cudnn}",
+            )
+        return
+    # a diagnosis by experiment: the repair is only proposed where it works
+    if attending:
+        with sdpa_kernel(SDPBackend.MATH):
+            repaired = _derivative_failure(model, x, inputs) is None
+        if repaired:
+            message = f"The attention kernel cannot be differentiated twice ({failure})."
+            yield Finding("attention", "error", places(attending), message, math_kernel)
+            return
+    if recurrent:
+        with torch.backends.cudnn.flags(enabled=False):
+            repaired = _derivative_failure(model, x, inputs) is None
+        if repaired:
+            message = f"cuDNN's recurrent layers cannot be differentiated twice ({failure})."
+            yield Finding("cudnn-rnn", "error", listed(recurrent), message, without_cudnn)
+            return
+    yield Finding(
+        "double-backward",
+        "error",
+        label("", model),
+        f"The gradient cannot be computed or differentiated again: {failure}. Attacks and training stop here.",
+        "write the operation that the error names in differentiable torch functions; where an activation works "
+        "in place, begin with inplace=False",
+    )
+
+
+@contextmanager
+def _unchanged(model: nn.Module, device: torch.device) -> Iterator[None]:
+    """Looking at a model in training mode must not move its batch statistics or the random state."""
+    saved = [
+        (layer, name, buffer, buffer.clone())
+        for layer in model.modules()
+        for name, buffer in layer._buffers.items()
+        if buffer is not None
+    ]
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                for layer, name, buffer, value in saved:
+                    buffer.copy_(value)
+                    layer._buffers[name] = buffer

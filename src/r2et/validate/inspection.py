@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from r2et._checks import check_inputs, check_logits
+from r2et._checks import check_differentiable, check_inputs, check_logits
 from r2et.explain import Explainer, Gradient
 from r2et.explain.base import forward
 from r2et.scores import predicted_class
@@ -42,11 +43,13 @@ def check(model: nn.Module, x: Tensor, k: int | None = None, explainer: Explaine
     explainer.check_shape(x)
     with _unchanged(model, x.device):
         few = x[:FEW_ROWS]
-        calls = record(model, few)
+        calls, output = record(model, few)
         with torch.no_grad():
             # a copy, because an in-place layer may come first
             logits = model(x.clone())
         check_logits(logits, len(x))
+        if output is not None:
+            check_differentiable(output)
         failure = _derivative_failure(model, few, explainer.inputs)
         found = [*mode_findings(model, calls), *activation_findings(calls)]
         found += _derivative_findings(model, few, explainer.inputs, calls, failure)
@@ -63,17 +66,37 @@ def check(model: nn.Module, x: Tensor, k: int | None = None, explainer: Explaine
 
 
 def _derivative_failure(model: nn.Module, x: Tensor, inputs: int) -> str | None:
-    """The error when the gradient of the log-odds is differentiated again by x and the parameters."""
+    """The error when the gradient of the log-odds is differentiated again, by all that it depends on."""
     try:
         point, logits = forward(model, x)
         with torch.enable_grad():
             gradient = Gradient(inputs=inputs).attribute(model, point, predicted_class(logits), True, logits)
             if gradient.requires_grad:
-                sources = [point, *(p for p in model.parameters() if p.requires_grad)]
-                torch.autograd.grad(gradient.square().sum(), sources, allow_unused=True)
+                value = gradient.square().sum()
+                torch.autograd.grad(value, _leaves(value), allow_unused=True)
     except RuntimeError as error:
         return f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
     return None
+
+
+def _leaves(value: Tensor) -> list[Tensor]:
+    """Every tensor that a value depends on through autograd.
+
+    Asked for x and the parameters alone, autograd passes by a function marked `once_differentiable`: its part of
+    the second derivative is missing without a word. The function's error sits in front of a leaf of its own.
+    """
+    leaves: list[Tensor] = []
+    seen: set[Any] = set()
+    ahead: list[Any] = [value.grad_fn]
+    while ahead:
+        node = ahead.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if hasattr(node, "variable"):
+            leaves.append(node.variable)
+        ahead.extend(next_node for next_node, _ in node.next_functions)
+    return leaves
 
 
 def _derivative_findings(

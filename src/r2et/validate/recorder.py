@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from r2et._checks import check_differentiable, check_logits
 from r2et.explain.base import forward
 
 
@@ -73,8 +72,11 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, int | float | str) else None
 
 
-def record(model: nn.Module, x: Tensor) -> list[Call]:
-    """Every torch function that the model calls on x (N, *features), with the layer whose forward calls it."""
+def record(model: nn.Module, x: Tensor) -> tuple[list[Call], Any]:
+    """Every torch function that the model calls on x (N, *features), with the layer whose forward calls it.
+
+    Besides, what the model returns where x requires gradients; None if it cannot run there.
+    """
     recorder = _Recorder()
 
     def enter(layer: nn.Module, _: Any) -> None:
@@ -94,19 +96,16 @@ def record(model: nn.Module, x: Tensor) -> list[Call]:
             stack.callback(layer.register_forward_hook(leave, always_call=True).remove)
         stack.enter_context(recorder)
         try:
-            logits: Tensor | None = forward(model, x)[1]
+            output: Any = forward(model, x)[1]
         except RuntimeError:
-            logits = None
-        if logits is None:
+            output = None
+        if output is None:
             # a model that overwrites its own input cannot run on one that needs a gradient, but can be looked at
             recorder.layers.clear()
             recorder.calls.clear()
             with torch.no_grad():
                 model(x.clone())
-    if logits is not None:
-        check_logits(logits, len(x))
-        check_differentiable(logits)
-    return recorder.calls
+    return recorder.calls, output
 
 
 def label(name: str, layer: nn.Module) -> str:

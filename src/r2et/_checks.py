@@ -37,6 +37,12 @@ def check_positive(name: str, value: float) -> None:
         raise InputError(f"{name} must be a positive, finite number, got {name}={value}")
 
 
+def check_chunk_size(chunk_size: int | None) -> None:
+    """None, or a positive whole number."""
+    if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
+        raise InputError(f"chunk_size must be None or a whole number of at least 1, got {chunk_size!r}")
+
+
 def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
     """One of a few names; the closest match is suggested."""
     known = list(choices)
@@ -111,17 +117,30 @@ def check_logits(logits: Tensor, rows: int) -> None:
     if not torch.isfinite(values).all():
         row = int((~torch.isfinite(values)).any(1).nonzero()[0])
         raise ModelError(f"the model returned NaN or infinite logits, first in row {row}: {values[row].tolist()}")
-    if ((values >= 0) & (values <= 1)).all() and ((values.sum(1) - 1).abs() < 1e-4).all():
+    if _look_like_probabilities(values):
         raise ModelError(
             "the model returns probabilities (every row lies in [0, 1] and sums to 1, first row "
             f"{values[0].tolist()}); r2et needs logits: remove the final softmax"
         )
 
 
+def _look_like_probabilities(values: Tensor) -> bool:
+    tolerance = 1e-5 if values.dtype in (torch.float32, torch.float64) else 1e-2
+    inside = (values >= 0) & (values <= 1)
+    # logits such as (0, 1) sum to one by design; a softmax is strictly inside somewhere
+    strictly = ((values > 0) & (values < 1)).all(1).any()
+    return bool(inside.all() and strictly and ((values.sum(1) - 1).abs() < tolerance).all())
+
+
 def check_differentiable(logits: Tensor) -> None:
-    """The logits must be connected to the input by autograd."""
+    """The logits must be connected to something by autograd."""
     if not logits.requires_grad:
-        raise ModelError(
-            "the model's output has no gradient with respect to its input: look for torch.no_grad(), "
-            "inference_mode, .detach(), argmax or rounding in its forward pass"
-        )
+        raise no_gradient()
+
+
+def no_gradient() -> ModelError:
+    """What to say about a model whose output is not connected to its input."""
+    return ModelError(
+        "the model's output has no gradient with respect to its input: look for torch.no_grad(), "
+        "inference_mode, .detach(), argmax or rounding in its forward pass"
+    )

@@ -77,12 +77,16 @@ def precision_at_k(scores_a: Tensor, scores_b: Tensor, k: int) -> Tensor:
     >>> precision_at_k(torch.tensor([[5.0, 4.0, 1.0]]), torch.tensor([[5.0, 1.0, 4.0]]), k=2)
     tensor([0.5000])
     """
+    _check_same_features(scores_a, scores_b)
+    check_k(k, scores_a.shape[-1])
+    return overlap(top_k_mask(scores_a, k), top_k_mask(scores_b, k), scores_a.dtype)
+
+
+def _check_same_features(scores_a: Tensor, scores_b: Tensor) -> None:
     if scores_a.shape[-1] != scores_b.shape[-1]:
         raise InputError(
             f"explanations of {scores_a.shape[-1]} and {scores_b.shape[-1]} features cannot be compared"
         )
-    check_k(k, scores_a.shape[-1])
-    return overlap(top_k_mask(scores_a, k), top_k_mask(scores_b, k), scores_a.dtype)
 
 
 def overlap(top_a: Tensor, top_b: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -96,28 +100,29 @@ def rank_correlation(scores_a: Tensor, scores_b: Tensor) -> Tensor:
     >>> rank_correlation(torch.tensor([3.0, 2.0, 1.0]), torch.tensor([30.0, 10.0, 20.0]))
     tensor(0.5000)
     """
+    _check_same_features(scores_a, scores_b)
     a, b = _average_ranks(scores_a), _average_ranks(scores_b)
     a, b = a - a.mean(-1, keepdim=True), b - b.mean(-1, keepdim=True)
     return torch.nn.functional.cosine_similarity(a, b, dim=-1)
 
 
 def _average_ranks(scores: Tensor) -> Tensor:
-    ascending = scores.sort(dim=-1).values
+    ascending = scores.contiguous().sort(dim=-1).values
     first = torch.searchsorted(ascending, scores.contiguous(), side="left")
     last = torch.searchsorted(ascending, scores.contiguous(), side="right")
     return (first + last).to(scores.dtype) / 2
 
 
-def all_pair_weights(top: Tensor, dtype: torch.dtype) -> Tensor:
+def all_pair_weights(scores: Tensor, k: int) -> Tensor:
     """Weights w (..., n) with sum(w * scores) = mean gap over all k(n-k) pairs of a salient and another feature.
 
     The paper's weights (Sec. 4.2: n-k for a salient feature, -k for another), divided by k(n-k).
 
-    >>> all_pair_weights(torch.tensor([True, False, False, True]), torch.float32)
+    >>> all_pair_weights(torch.tensor([9.0, 1.0, 2.0, 7.0]), k=2)
     tensor([ 0.5000, -0.5000, -0.5000,  0.5000])
     """
-    k = top.sum(-1, keepdim=True).to(dtype)
-    return torch.where(top, 1 / k, -1 / (top.shape[-1] - k))
+    top = top_k_mask(scores.detach(), k)
+    return torch.where(top, scores.new_full((), 1 / k), -1 / (scores.shape[-1] - k))
 
 
 def boundary_pair_weights(scores: Tensor, k: int, pairs: int | None = None) -> Tensor:
@@ -137,8 +142,8 @@ def boundary_pair_weights(scores: Tensor, k: int, pairs: int | None = None) -> T
     salient = top_k_mask(scores, k)
     strongest = top_k_mask(scores, k - count) if count < k else torch.zeros_like(salient)
     contenders = top_k_mask(scores, k + count)
-    weights = torch.where(salient & ~strongest, 1 / count, 0.0)
-    return torch.where(contenders & ~salient, -1 / count, weights).to(scores.dtype)
+    weights = torch.where(salient & ~strongest, scores.new_full((), 1 / count), 0.0)
+    return torch.where(contenders & ~salient, -1 / count, weights)
 
 
 def average_precision_weights(scores: Tensor, k: int) -> Tensor:
@@ -167,26 +172,46 @@ def dcg_weights(scores: Tensor, k: int) -> Tensor:
 def fraction_in_order(scores: Tensor, top: Tensor) -> Tensor:
     """The share of the k(n-k) pairs in which the salient feature scores at least as high as the other, (...,).
 
-    Only the other features that beat the weakest salient one are counted against the sorted salient scores, so
-    that the cost is O(n + m log k) for m such features.
+    Only the features that beat the weakest salient one are counted against the sorted salient scores, so that the
+    cost is O(n + m log k) for m such features.
 
     Args:
         scores: (..., n).
-        top: the salient set, bool (..., n), the same number k of members in each row.
+        top: indices of the salient features, int64 (..., k).
 
-    >>> fraction_in_order(torch.tensor([3.0, 1.0, 2.0]), torch.tensor([True, True, False]))
+    >>> fraction_in_order(torch.tensor([3.0, 1.0, 2.0]), torch.tensor([0, 1]))
     tensor(0.5000)
     """
-    n = scores.shape[-1]
-    flat, members = scores.reshape(-1, n), top.expand_as(scores).reshape(-1, n)
-    salient = flat[members].reshape(len(flat), -1).sort(dim=-1).values
-    k = salient.shape[-1]
-    rows, columns = ((flat > salient[:, :1]) & ~members).nonzero(as_tuple=True)
-    flipped = torch.zeros(len(flat), dtype=scores.dtype, device=scores.device)
-    if len(rows):
-        counts = torch.bincount(rows, minlength=len(flat))
-        place = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts)[rows]
-        intruders = flat.new_full((len(flat), int(counts.max())), -torch.inf)
-        intruders[rows, place] = flat[rows, columns]
-        flipped = torch.searchsorted(salient, intruders, side="left").sum(-1).to(scores.dtype)
+    n, k = scores.shape[-1], top.shape[-1]
+    flat = scores.reshape(-1, n)
+    members = top.expand(*scores.shape[:-1], k).reshape(-1, k)
+    salient = flat.gather(1, members).sort(dim=1).values
+    rows, columns = _above(flat, salient[:, :1])
+    counts = torch.bincount(rows, minlength=len(flat))
+    place = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts)[rows]
+    above = flat.new_full((len(flat), int(counts.max())), -torch.inf)
+    above[rows, place] = flat[rows, columns]
+
+    def beaten(by: Tensor) -> Tensor:
+        return torch.searchsorted(salient, by, side="left").sum(-1)
+
+    # the salient features among them beat each other; what is left was lost to other features
+    flipped = (beaten(above) - beaten(salient)).to(scores.dtype)
     return (1 - flipped / (k * (n - k))).reshape(scores.shape[:-1])
+
+
+def _above(values: Tensor, bound: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows and columns of the values (N, n) above their row's bound (N, 1), in the order of the rows.
+
+    Few of many values are: only blocks whose maximum is above the bound are looked into.
+    """
+    width = 256
+    whole = values.shape[1] // width * width
+    blocks = values[:, :whole].reshape(len(values), -1, width)
+    row, block = (blocks.amax(-1) > bound).nonzero(as_tuple=True)
+    found, inner = (blocks[row, block] > bound[row]).nonzero(as_tuple=True)
+    rest_row, rest_column = (values[:, whole:] > bound).nonzero(as_tuple=True)
+    rows = torch.cat([row[found], rest_row])
+    columns = torch.cat([block[found] * width + inner, rest_column + whole])
+    by_row = rows.argsort(stable=True)
+    return rows[by_row], columns[by_row]

@@ -31,9 +31,11 @@ def log_odds(logits: Tensor, target: Tensor) -> Tensor:
     >>> log_odds(torch.tensor([[2.0, -1.0]]), torch.tensor([0]))
     tensor([3.])
     """
+    if logits.shape[1] == 2:
+        return logit(logits, target) - logit(logits, 1 - target)
     chosen = torch.arange(logits.shape[1], device=logits.device) == target[:, None]
     others = logits.masked_fill(chosen, -torch.inf)
-    return logits.gather(1, target[:, None]).squeeze(1) - others.logsumexp(1)
+    return logit(logits, target) - others.logsumexp(1)
 
 
 def probability(logits: Tensor, target: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from r2et import ranking
-from r2et._checks import InputError, check_choice, check_inputs, check_k, check_positive
+from r2et._checks import InputError, check_choice, check_chunk_size, check_inputs, check_k, check_positive
 from r2et.explain import Explainer, Gradient
 from r2et.explain.averaged import VALUES_AT_ONCE
 from r2et.explain.base import forward, prediction
@@ -99,6 +99,9 @@ class AdversarialNeighbours(Neighbours):
 
     attack: _Attack | tuple[_Attack, ...]
     aggregate: Aggregate = "mean"
+
+    def __post_init__(self) -> None:
+        check_choice("aggregate", self.aggregate, get_args(Aggregate))
 
     def draw(self, model: nn.Module, x: Tensor, samples: int, generator: torch.Generator | None) -> Tensor:
         """(number of attacks, N, *features)."""
@@ -244,7 +247,7 @@ def thickness_bounds(
     explainer = explainer or Gradient(score="probability")
     before, target = _start(model, x, k, explainer)
     top = ranking.top_k_mask(before, k)
-    gap = (ranking.all_pair_weights(top, before.dtype) * before).sum(-1)
+    gap = (ranking.all_pair_weights(before, k) * before).sum(-1)
 
     def rows(points: Tensor) -> Tensor:
         point, logits = forward(model, points)
@@ -299,12 +302,14 @@ def path_explanations(
     """
     check_positive("samples", samples)
     check_positive("steps", steps)
+    check_chunk_size(chunk_size)
     drawn = neighbours.draw(model, x, samples, generator)
     places = [(m, (t + 0.5) / steps) for m in range(len(drawn)) for t in range(steps)]
     chunk = chunk_size or max(1, VALUES_AT_ONCE // x.numel())
     for first in range(0, len(places), chunk):
         part = places[first : first + chunk]
-        points = torch.cat([torch.lerp(x, drawn[m], t) for m, t in part])
+        moved = [torch.lerp(x, drawn[m], t) for m, t in part]
+        points = torch.cat(moved) if len(moved) > 1 else moved[0]
         point, logits = forward(model, points)
         with torch.enable_grad():
             attributions = explainer.attribute(model, point, target.repeat(len(part)), create_graph, logits)
@@ -314,11 +319,11 @@ def path_explanations(
 
 def _measure(variant: Variant, before: Tensor, k: int) -> Callable[[Tensor], Tensor]:
     """A functional of explanations (..., N, ..., n) whose mean over neighbours is the thickness."""
-    top = ranking.top_k_mask(before, k)
     if variant == "probability":
+        top = ranking.top_k(before, k)
         return lambda scores: ranking.fraction_in_order(scores, top)
     if variant == "gap":
-        weights = ranking.all_pair_weights(top, before.dtype)
+        weights = ranking.all_pair_weights(before, k)
     elif variant == "average-precision":
         weights = ranking.average_precision_weights(before, k)
     else:

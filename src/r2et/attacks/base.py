@@ -10,7 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from r2et import ranking
-from r2et._checks import InputError, check_choice, check_inputs, check_k, check_logits, check_positive
+from r2et._checks import (
+    InputError,
+    check_choice,
+    check_chunk_size,
+    check_inputs,
+    check_k,
+    check_logits,
+    check_positive,
+)
 from r2et._progress import progress_bar
 from r2et.attacks.domain import Domain
 from r2et.explain import Explainer, Gradient
@@ -29,7 +37,8 @@ class AttackResult:
         precision: P@k of the explanations before and after (N,), the mean over both inputs of a pair.
         kept: whether the predicted class is unchanged, bool (N,).
         distance: L2 norm of the perturbation (N,), the joint norm of a pair.
-        first_flip: the first iteration, counted from 1, whose P@k was below `flip_below` (N,); -1 = never.
+        first_flip: the first iteration, counted from 1, whose P@k was below `flip_below` (N,), for either input of
+            a pair; -1 = never.
         before: explanations of the clean inputs (N, ..., n).
         after: explanations of the perturbed inputs (N, ..., n).
         history: P@k at each iteration, the clean input first (iterations + 1, N); None unless asked for.
@@ -59,7 +68,8 @@ class Evaluation:
         x: the iterates (N, *features); require gradients if the explanation is to be differentiated.
         logits: (N, C).
         scores: the judged explanation (N, ..., n).
-        precision: (N,).
+        precision: (N,), the mean over both inputs of a pair.
+        lowest: (N,), the lower of the two.
         kept: bool (N,).
     """
 
@@ -67,6 +77,7 @@ class Evaluation:
     logits: Tensor
     scores: Tensor
     precision: Tensor
+    lowest: Tensor
     kept: Tensor
 
 
@@ -97,6 +108,7 @@ class Search:
 
     def __post_init__(self) -> None:
         self.top = ranking.top_k_mask(self.before, self.k)
+        self.pair_weights = ranking.all_pair_weights(self.before, self.k)
         self.best = self.x.clone()
         self.precision = torch.ones(len(self.x), dtype=self.before.dtype, device=self.x.device)
         self.kept = torch.ones_like(self.target, dtype=torch.bool)
@@ -112,9 +124,9 @@ class Search:
             attributions = self.explainer.attribute(self.model, point, self.target, create_graph, logits)
             scores = self.explainer.flatten(attributions)
         overlap = ranking.overlap(self.top, ranking.top_k_mask(scores.detach(), self.k), scores.dtype)
-        precision = overlap.mean(1) if overlap.ndim > 1 else overlap
+        precision, lowest = (overlap.mean(1), overlap.amin(1)) if overlap.ndim > 1 else (overlap, overlap)
         kept = predicted_class(logits) == self.target
-        return Evaluation(point, logits, scores, precision, kept)
+        return Evaluation(point, logits, scores, precision, lowest, kept)
 
     def submit(self, found: Evaluation) -> None:
         """Hand in the iterates of one iteration: the best feasible one of each row is remembered."""
@@ -123,7 +135,7 @@ class Search:
             better = torch.ones_like(self.kept)
         else:
             better = found.kept & (found.precision < self.precision)
-        counts = found.precision < self.flip_below
+        counts = found.lowest < self.flip_below
         if self.keep == "best":
             counts = counts & found.kept
         self.first_flip[counts & (self.first_flip < 0)] = self.iteration
@@ -139,13 +151,15 @@ class Search:
         delta = x - self.x
         if self.cap is not None:
             delta = delta.clamp(-self.cap, self.cap)
-        shape, inputs = self.x.shape, self.explainer.inputs
-        moved = self.domain.clamp((self.x + delta).flatten(inputs), self.x.flatten(inputs)).reshape(shape)
-        delta = moved - self.x
+        delta = self._inside(self.x + delta) - self.x
         length = delta.flatten(start_dim=1).norm(dim=1)
-        # shrinking towards the clean input leaves neither the box of the cap nor that of the domain
         factor = (self.radius / length.clamp_min(self.radius)).to(x.dtype)
-        return self.x + delta * _rows(factor, x)
+        # shrinking towards the clean input leaves the domain by rounding at most
+        return self._inside(self.x + delta * _rows(factor, x))
+
+    def _inside(self, x: Tensor) -> Tensor:
+        inputs = self.explainer.inputs
+        return self.domain.clamp(x.flatten(inputs), self.x.flatten(inputs)).reshape(self.x.shape)
 
     def allowed(self, step: Tensor) -> Tensor:
         """A direction without its components along features that cannot move."""
@@ -227,6 +241,7 @@ class Attack(ABC):
         check_inputs(x)
         self.explainer.check_shape(x)
         check_k(self.k, self._check_model(model, x))
+        check_chunk_size(chunk_size)
         domain = domain or Domain()
         domain.check(x[0].numel() // self.explainer.inputs)
         parts = x.detach().split(chunk_size or len(x))

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from r2et import ranking
 from r2et.attacks.base import Attack, Evaluation, Search
 from r2et.explain.base import derivative, unit
 from r2et.scores import Score, check_score, probability_slope
@@ -37,7 +36,7 @@ class GradientDescentAttack(Attack):
 
     def run(self, search: Search) -> None:
         """Take the steps; each iterate is judged by the same pass that gives its gradient."""
-        clean = self._explanation(search, search.evaluate(search.x)).detach()
+        clean = self._explanation(search, search.evaluate(search.x, create_graph=True)).detach()
         length = self.radius / self.steps
         x = self.start(search)
         current = search.evaluate(x, create_graph=True)
@@ -46,7 +45,8 @@ class GradientDescentAttack(Attack):
             search.submit(current)
             first = 1
         for step in range(first, self.steps):
-            loss = self.loss(self._explanation(search, current), search, clean).sum()
+            with torch.enable_grad():
+                loss = self.loss(self._explanation(search, current), search, clean).sum()
             slope = derivative(loss, current.x)
             x = search.project(current.x.detach() - length * unit(search.allowed(slope)))
             # the last iterate is judged, not left again
@@ -80,8 +80,7 @@ class ERAttack(GradientDescentAttack):
 
     def loss(self, scores: Tensor, search: Search, clean: Tensor) -> Tensor:
         """The mean gap over all k(n-k) pairs, (N,)."""
-        weights = ranking.all_pair_weights(search.top, scores.dtype)
-        return (weights * scores).flatten(start_dim=1).sum(1)
+        return (search.pair_weights * scores).flatten(start_dim=1).sum(1)
 
 
 @dataclass(frozen=True, kw_only=True)

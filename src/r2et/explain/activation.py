@@ -36,27 +36,33 @@ class Activation(Explainer):
         logits: Tensor | None = None,
     ) -> Tensor:
         """The layer's output (N, ...), or (N, 2, ...) for a two-input model."""
-        seen: list[Tensor] = []
-        handle = find_layer(model, self.layer).register_forward_hook(lambda _, __, output: seen.append(output))
+        seen: list[object] = []
+
+        def remember(_: nn.Module, __: object, output: object) -> None:
+            # a copy, because an in-place layer behind this one would overwrite what it gave
+            seen.append(output.clone() if isinstance(output, Tensor) else output)
+
+        handle = find_layer(model, self.layer).register_forward_hook(remember)
         try:
             model(x)
         finally:
             handle.remove()
         return self._arrange(seen, len(x))
 
-    def _arrange(self, seen: list[Tensor], rows: int) -> Tensor:
-        if not seen or not all(isinstance(output, Tensor) for output in seen):
+    def _arrange(self, seen: list[object], rows: int) -> Tensor:
+        outputs = [output for output in seen if isinstance(output, Tensor)]
+        if not seen or len(outputs) < len(seen):
             raise InputError(f"layer {self.layer!r} did not run, or does not return one tensor")
-        if len(seen) == self.inputs == 2:
-            return torch.stack(seen, dim=1)
-        output = seen[0]
-        if len(seen) == 1 and self.inputs == 2 and output.shape[0] == 2 * rows:
+        if len(outputs) == self.inputs == 2:
+            return torch.stack(outputs, dim=1)
+        output = outputs[0]
+        if len(outputs) == 1 and self.inputs == 2 and output.shape[0] == 2 * rows:
             # both inputs were embedded in one batch, the first input's rows first
             return output.reshape(2, rows, *output.shape[1:]).transpose(0, 1)
-        if len(seen) != 1 or output.shape[0] != rows:
+        if len(outputs) != 1 or output.shape[0] != rows:
             raise InputError(
-                f"layer {self.layer!r} ran {len(seen)} times with outputs of shape "
-                f"{[tuple(o.shape) for o in seen]} for {rows} rows and inputs={self.inputs}"
+                f"layer {self.layer!r} ran {len(outputs)} times with outputs of shape "
+                f"{[tuple(o.shape) for o in outputs]} for {rows} rows and inputs={self.inputs}"
             )
         return output
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import InputError, check_choice, check_positive
+from r2et._checks import InputError, check_choice, check_chunk_size, check_positive
 from r2et.explain.base import Explainer
 from r2et.scores import Score
 
@@ -29,6 +29,10 @@ class AveragedGradient(Explainer):
 
     score: Score = "probability"
     chunk_size: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_chunk_size(self.chunk_size)
 
     def average_gradient(
         self,
@@ -96,7 +100,7 @@ class SmoothGrad(AveragedGradient):
     ) -> Tensor:
         """mean_m grad score(x + noise_m), in the shape of x."""
         noise = self.noise(x.shape[1:]).to(x)
-        weights = torch.full((self.samples,), 1 / self.samples)
+        weights = torch.full((self.samples,), 1 / self.samples, dtype=torch.float64)
         return self.average_gradient(model, x, target, create_graph, lambda m: x + noise[m], weights)
 
 
@@ -137,8 +141,8 @@ class IntegratedGradients(AveragedGradient):
             weight = torch.full((self.points,), 1 / (self.points - 1), dtype=torch.float64)
             weight[[0, -1]] /= 2
             return position, weight
-        nodes, weights = np.polynomial.legendre.leggauss(self.points)
-        return torch.from_numpy((nodes + 1) / 2), torch.from_numpy(weights / 2)
+        nodes, weights = _gauss_legendre(self.points)
+        return (nodes + 1) / 2, weights / 2
 
     def attribute(
         self,
@@ -150,11 +154,22 @@ class IntegratedGradients(AveragedGradient):
     ) -> Tensor:
         """(x - x0) times the mean gradient on the path from x0 to x, in the shape of x."""
         start = torch.as_tensor(self.baseline).to(x)
+        if start.ndim > 0 and start.shape != x.shape[1:]:
+            raise InputError(
+                f"the baseline has shape {tuple(start.shape)}, one input has {tuple(x.shape[1:])}: give a number "
+                "or a tensor of that shape"
+            )
         position, weights = self.quadrature()
         mean = self.average_gradient(
             model, x, target, create_graph, lambda m: start + float(position[m]) * (x - start), weights
         )
         return (x - start) * mean
+
+
+@lru_cache(maxsize=8)
+def _gauss_legendre(points: int) -> tuple[Tensor, Tensor]:
+    nodes, weights = np.polynomial.legendre.leggauss(points)
+    return torch.from_numpy(nodes), torch.from_numpy(weights)
 
 
 @lru_cache(maxsize=8)

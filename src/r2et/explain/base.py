@@ -14,6 +14,7 @@ from r2et._checks import (
     check_inputs,
     check_labels,
     check_logits,
+    no_gradient,
 )
 from r2et.scores import Score, check_score, predicted_class, score
 
@@ -118,7 +119,10 @@ class Explainer(ABC):
         logits = model(x) if logits is None else logits
         check_differentiable(logits)
         value = score(self.score, logits, target).sum()
-        return derivative(value, x, create_graph=create_graph)
+        gradient: Tensor | None = torch.autograd.grad(value, x, create_graph=create_graph, allow_unused=True)[0]
+        if gradient is None:
+            raise no_gradient()
+        return gradient
 
 
 def forward(model: nn.Module, x: Tensor, create_graph: bool = False) -> tuple[Tensor, Tensor]:
@@ -141,8 +145,10 @@ def derivative(
 ) -> Tensor:
     """The vector-Jacobian product, in the shape of inputs; zero where nothing connects the two.
 
-    A model whose output ignores its input, or a score without curvature, has a derivative: it is zero.
+    An explanation without curvature, such as a linear model's, has a derivative: it is zero.
     """
+    if not outputs.requires_grad:
+        return torch.zeros_like(inputs)
     found: Tensor | None = torch.autograd.grad(
         outputs, inputs, vector, create_graph=create_graph, retain_graph=retain_graph, allow_unused=True
     )[0]

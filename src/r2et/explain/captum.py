@@ -7,7 +7,6 @@ graph, and proves the result on a small network before it lets anybody different
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 
 from r2et._checks import InputError
 from r2et.explain.base import Explainer
-from r2et.scores import score
+from r2et.scores import Score, score
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,21 +45,25 @@ class FromCaptum(Explainer):
         logits: Tensor | None = None,
     ) -> Tensor:
         """captum's attributions, in the shape of x."""
+        # captum's own complaint about a model without gradients does not say what is wrong
+        self.gradient(model, x, target, False, None)
         if create_graph:
-            self.check_second_derivative()
+            self.check_second_derivative(x.shape[1:])
         return self._captum(model, x, target, create_graph)
 
     def _captum(self, model: nn.Module, x: Tensor, target: Tensor, create_graph: bool) -> Tensor:
-        explained = _ScoreOf(model, self.score, target)
-        method = self.method(explained)
+        method = self.method(_ScoreOf(model, self.score))
         if create_graph and hasattr(method, "gradient_func"):
             method.gradient_func = _gradients_with_graph
-        attributions: Tensor = method.attribute(x, **self.options)
+        attributions: Tensor = method.attribute(x, additional_forward_args=(target,), **self.options)
         return attributions
 
-    def check_second_derivative(self) -> None:
-        """Refuse a method whose attributions cannot be differentiated correctly."""
-        error = _derivative_error(self.method, tuple(sorted(self.options.items())), self.score)
+    def check_second_derivative(self, features: torch.Size) -> None:
+        """Refuse a method whose attributions cannot be differentiated correctly on inputs of this shape."""
+        key = (self.method, self.score, features, repr(sorted(self.options.items())))
+        if key not in _CHECKED:
+            _CHECKED[key] = _derivative_error(self, features)
+        error = _CHECKED[key]
         if error is not None:
             raise InputError(
                 f"captum's {getattr(self.method, '__name__', self.method)} cannot be used where the "
@@ -70,14 +73,17 @@ class FromCaptum(Explainer):
 
 
 class _ScoreOf(nn.Module):
-    """The explained scalar as a module, for methods that want one; captum may repeat rows n times."""
+    """The explained scalar as a module, for methods that want one.
 
-    def __init__(self, model: nn.Module, name: Any, target: Tensor) -> None:
+    The target comes as an argument, so that captum repeats it the way it repeats rows.
+    """
+
+    def __init__(self, model: nn.Module, name: Score) -> None:
         super().__init__()
-        self.model, self.name, self.target = model, name, target
+        self.model, self.name = model, name
 
-    def forward(self, x: Tensor) -> Tensor:
-        return score(self.name, self.model(x), self.target.repeat(len(x) // len(self.target)))
+    def forward(self, x: Tensor, target: Tensor) -> Tensor:
+        return score(self.name, self.model(x), target)
 
 
 def _gradients_with_graph(
@@ -88,18 +94,32 @@ def _gradients_with_graph(
     **_: Any,
 ) -> tuple[Tensor, ...]:
     with torch.enable_grad():
-        return torch.autograd.grad(forward_fn(*inputs).sum(), inputs, create_graph=True)
+        value = forward_fn(*inputs, *(additional_forward_args or ())).sum()
+        return torch.autograd.grad(value, inputs, create_graph=True)
 
 
-@lru_cache(maxsize=64)
-def _derivative_error(method: Callable[..., Any], options: tuple[tuple[str, Any], ...], name: Any) -> str | None:
-    """What is wrong with the derivative of a method's attributions on a small smooth network; None = nothing."""
+#: what the check of a method found; building and differentiating the small network each time would be slow
+_CHECKED: dict[tuple[object, ...], str | None] = {}
+
+
+def _derivative_error(explainer: FromCaptum, features: torch.Size) -> str | None:
+    """What is wrong with the derivative of a method's attributions on a small network; None = nothing.
+
+    The network has a ReLU with curvature behind it, because some methods replace the derivative of ReLU.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 2)).double()
-        x, direction = torch.randn(2, 3, 4, dtype=torch.float64)
+        layers = (
+            nn.Linear(features.numel(), 6),
+            nn.Tanh(),
+            nn.Linear(6, 6),
+            nn.ReLU(),
+            nn.Linear(6, 6),
+            nn.Tanh(),
+        )
+        model = nn.Sequential(nn.Flatten(), *layers, nn.Linear(6, 2)).double()
+        x, direction = torch.randn(2, 3, *features, dtype=torch.float64)
     target = torch.tensor([0, 1, 0])
-    explainer = FromCaptum(method=method, options=dict(options), reduce="signed", score=name)
 
     def attributions(point: Tensor, create_graph: bool) -> Tensor:
         return explainer._captum(model, point, target, create_graph)

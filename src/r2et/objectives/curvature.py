@@ -1,12 +1,13 @@
 """Objectives that flatten the explanation: Est-H, Exact-H, SSR and CL (Sec. 6.1, Prop. 4.5)."""
 
 from dataclasses import dataclass, field
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
 
 from r2et import ranking
-from r2et._checks import check_k, check_positive
+from r2et._checks import check_choice, check_k, check_positive
 from r2et.explain.base import derivative, unit
 from r2et.explain.jacobian import jacobian
 from r2et.objectives.base import Batch, Direction, Regularised, Term
@@ -31,6 +32,7 @@ class EstimatedHessian(Regularised):
 
     def __post_init__(self) -> None:
         check_positive("difference", self.difference)
+        check_choice("direction", self.direction, get_args(Direction))
 
     def terms(self, batch: Batch) -> dict[str, Term]:
         """The mean of the norms."""

@@ -143,4 +143,4 @@ def pair_weights(scores: Tensor, k: int, pairs: Pairs, boundary_pairs: int | Non
     check_k(k, scores.shape[-1])
     if pairs == "boundary":
         return ranking.boundary_pair_weights(scores, k, boundary_pairs)
-    return ranking.all_pair_weights(ranking.top_k_mask(scores, k), scores.dtype)
+    return ranking.all_pair_weights(scores, k)

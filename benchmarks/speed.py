@@ -1,0 +1,204 @@
+"""Speed as ratios within one run: medians of 5 rounds in which the two sides take turns.
+
+    python benchmarks/speed.py --output benchmarks/results/speed.json
+
+Seconds of a shared machine mean little, so only ratios are published. Adult is read from R2ET_DATA or the cache;
+with neither, a random input of the same shape takes its place and the file says so.
+"""
+
+import argparse
+import itertools
+import json
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+import r2et
+from r2et.attacks import ERAttack
+from r2et.objectives import R2ET, CrossEntropy, Objective
+from r2et.training.compiled import CompiledStep
+
+ROUNDS = 5
+
+
+def ratio(slow: Callable[[], None], fast: Callable[[], None], slow_calls: int, fast_calls: int) -> dict[str, Any]:
+    """The median over rounds of (time of one slow call) / (time of one fast call), and every round's value."""
+
+    def clock(function: Callable[[], None], calls: int) -> float:
+        started = time.perf_counter()
+        for _ in range(calls):
+            function()
+        return (time.perf_counter() - started) / calls
+
+    clock(slow, max(1, slow_calls // 10))
+    clock(fast, max(1, fast_calls // 10))
+    rounds = [clock(slow, slow_calls) / clock(fast, fast_calls) for _ in range(ROUNDS)]
+    return {"ratio": round(statistics.median(rounds), 2), "rounds": [round(value, 2) for value in rounds]}
+
+
+def training_steps() -> dict[str, Any]:
+    torch.manual_seed(0)
+    x, y = torch.randn(256, 28), torch.randint(0, 2, (256,))
+
+    def step(objective: Objective, compiled: bool = False) -> Callable[[], None]:
+        model = r2et.models.MLP(28, 2, hidden=(32,), activation="softplus")
+        optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+        whole = CompiledStep(objective, model) if compiled else None
+        number = 0
+
+        def run() -> None:
+            nonlocal number
+            if whole is not None:
+                whole(x, y, number)
+            else:
+                optimiser.zero_grad()
+                objective.evaluate(model, x, y, step=number).total.backward()
+            optimiser.step()
+            number += 1
+
+        return run
+
+    plain = CrossEntropy()
+    cases = {
+        "R2ET / vanilla, eager": (R2ET(k=8), 6.5),
+        "R2ET without curvature / vanilla, eager": (R2ET(k=8, curvature=0), 3.5),
+        "R2ET every=4 / vanilla, eager": (R2ET(k=8, every=4), 2.5),
+        "scale-free R2ET / vanilla, eager": (R2ET(k=8, scale_free=True), None),
+        "R2ET curvature_fraction=0.25 / vanilla, eager": (R2ET(k=8, curvature_fraction=0.25), None),
+    }
+    found = {
+        name: {**ratio(step(objective), step(plain), 400, 400), "at most": bound}
+        for name, (objective, bound) in cases.items()
+    }
+    found["R2ET compiled / vanilla compiled"] = {
+        **ratio(step(R2ET(k=8), compiled=True), step(plain, compiled=True), 400, 400),
+        "at most": 2.0,
+    }
+    found["R2ET compiled / vanilla eager"] = {
+        **ratio(step(R2ET(k=8), compiled=True), step(plain), 400, 400),
+        "at most": None,
+    }
+    return found
+
+
+def batched_attack() -> dict[str, Any]:
+    try:
+        data = r2et.data.load("adult")
+        x, source = data.test.x[:1000], "adult"
+        model = r2et.training.train_method("vanilla", data.train, data.validation, 8, epochs=3).model
+    except r2et.DataError:
+        torch.manual_seed(0)
+        x, source = torch.randn(1000, 28), "random inputs of Adult's shape"
+        model = r2et.models.MLP(28, 2)
+    batch = ERAttack(k=8, radius=1.0, steps=1000)
+    alone = ERAttack(k=8, radius=1.0, steps=100)
+    # sample-steps a second: 1000 x 1000 in one call of the batch, 100 in one call of a single sample
+    found = ratio(lambda: alone(model, x[:1]) and None, lambda: batch(model, x) and None, 3, 1)
+    scale = 1000 * 1000 / 100
+    return {
+        "ERAttack, sample-steps a second: batch of 1,000 / one at a time": {
+            "ratio": round(found["ratio"] * scale, 1),
+            "rounds": [round(value * scale, 1) for value in found["rounds"]],
+            "at least": 200,
+            "data": source,
+        }
+    }
+
+
+def wide_thickness() -> dict[str, Any]:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(100_000, 64), nn.Softplus(), nn.Linear(64, 2))
+    x = torch.randn(16, 100_000)
+    samples, steps = 16, 8
+    neighbours = r2et.GaussianNeighbours(0.1)
+    points = neighbours.draw(model, x, samples, torch.Generator().manual_seed(0))
+
+    def gradients() -> None:
+        for point in itertools.chain.from_iterable([points] * steps):
+            point = point.detach().requires_grad_()
+            logits = model(point)
+            torch.autograd.grad((logits[:, 1] - logits[:, 0]).sum(), point)
+
+    def measure() -> None:
+        generator = torch.Generator().manual_seed(0)
+        r2et.thickness(
+            model, x, 50, neighbours=neighbours, samples=samples, steps=steps, generator=generator, chunk_size=1
+        )
+
+    found = {
+        "probability thickness / its gradients, MLP 100,000-64-2, batch 16, k = 50": {
+            **ratio(measure, gradients, 1, 1),
+            "at most": 1.5,
+        }
+    }
+    peaks = {n: peak_memory(n) for n in (1_000_000, 2_000_000, 4_000_000)}
+    first, last = min(peaks), max(peaks)
+    found["peak memory of thickness, n = 4,000,000 / n = 1,000,000 (4 = linear)"] = {
+        "ratio": round(peaks[last] / peaks[first], 2),
+        "megabytes": {str(n): round(value / 1e6) for n, value in peaks.items()},
+        "at most": last / first * 1.1,
+    }
+    return found
+
+
+def peak_memory(n: int) -> float:
+    """Bytes that thickness adds to the peak of a fresh process, linear model, n features, 16 inputs."""
+    command = [sys.executable, __file__, "--memory", str(n)]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def added_memory(n: int) -> float:
+    model, x = nn.Linear(n, 2), torch.randn(16, n)
+    r2et.thickness(nn.Linear(10, 2), torch.randn(8, 10), 2)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    r2et.thickness(model, x, 50, samples=2, steps=2, chunk_size=1)
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024.0
+
+
+def holds(entry: dict[str, Any]) -> bool:
+    if entry.get("at most") is not None and entry["ratio"] > entry["at most"]:
+        return False
+    return not ("at least" in entry and entry["ratio"] < entry["at least"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=Path("benchmarks/results/speed.json"))
+    parser.add_argument("--memory", type=int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    if arguments.memory is not None:
+        print(added_memory(arguments.memory))
+        return
+    measured = {**training_steps(), **batched_attack(), **wide_thickness()}
+    for entry in measured.values():
+        entry["holds"] = holds(entry)
+    output = {
+        "command": "make bench-speed",
+        "settings": {
+            "rounds": ROUNDS,
+            "threads": 1,
+            "torch": torch.__version__.split("+")[0],
+            "python": platform.python_version(),
+            "training step": "MLP 28-32-2 with softplus, batch 256, loss + backward + Adam",
+        },
+        "measured": measured,
+    }
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.write_text(json.dumps(output, indent=1) + "\n")
+    for name, entry in measured.items():
+        bound = {key: entry[key] for key in ("at most", "at least") if entry.get(key) is not None}
+        print(f"{'ok  ' if entry['holds'] else 'MISS'} {entry['ratio']:>9} {name} {bound or ''}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+import numpy as np
+import pytest
+import torch
+
+from r2et._checks import DataError, InputError
+from r2et.attacks.domain import Domain
+from r2et.data.base import Dataset, Split, Table, split_rows, tabular_dataset
+from r2et.data.registry import Info, Request
+
+INFO = Info("toy", "a toy", "nobody", "none", rows=200, features=3, classes=2, k=1)
+NAMES = ("age", "kind: a", "kind: b")
+
+
+def request(seed: int = 0) -> Request:
+    return Request(INFO, (), seed, None)
+
+
+def toy_table(rows: int = 200) -> tuple[Table, np.ndarray]:
+    generator = np.random.default_rng(0)
+    kind = generator.integers(0, 2, rows)
+    values = np.stack([generator.normal(40, 10, rows), kind, 1 - kind], axis=1).astype(float)
+    y = (np.arange(rows) % 5 == 0).astype(np.int64)
+    return Table(values, NAMES, np.array([True, False, False]), ((1, 2),)), y
+
+
+def part(rows: int = 4, features: int = 3) -> Split:
+    return Split(torch.rand(rows, features), torch.arange(rows) % 2)
+
+
+def by_hand(**changed: object) -> Dataset:
+    settings = {
+        "name": "mine",
+        "train": part(),
+        "validation": part(),
+        "test": part(),
+        "feature_names": NAMES,
+        "class_names": ("no", "yes"),
+        "domain": Domain(0.0, 1.0),
+        "k": 1,
+    }
+    return Dataset(**(settings | changed))  # type: ignore[arg-type]
+
+
+class TestSplitRows:
+    @pytest.mark.parametrize("rows", [40, 101, 569])
+    def test_parts_are_disjoint_and_cover_all_rows(self, rows: int) -> None:
+        parts = split_rows(np.arange(rows) % 3, seed=0)
+        assert sorted(np.concatenate(parts).tolist()) == list(range(rows))
+        np.testing.assert_allclose([len(p) / rows for p in parts], [0.70, 0.15, 0.15], atol=1.5 / rows)
+
+    def test_classes_keep_their_proportion(self) -> None:
+        y = (np.arange(1000) % 10 == 0).astype(np.int64)
+        assert [y[rows].mean() for rows in split_rows(y, seed=3)] == pytest.approx([0.1] * 3, abs=0.004)
+
+    def test_seed_decides(self) -> None:
+        y = np.arange(100) % 2
+        first, again, other = split_rows(y, 0), split_rows(y, 0), split_rows(y, 1)
+        assert all((a == b).all() for a, b in zip(first, again, strict=True))
+        assert any((a != b).any() for a, b in zip(first, other, strict=True))
+
+
+class TestPipeline:
+    def test_scales_numbers_on_train_and_leaves_the_rest(self) -> None:
+        table, y = toy_table()
+        data = tabular_dataset(request(), table, y, ("no", "yes"))
+        age = data.train.x[:, 0]
+        assert age.mean().item() == pytest.approx(0, abs=1e-6)
+        assert age.std(correction=0).item() == pytest.approx(1, abs=1e-6)
+        train, _, test = split_rows(y, 0)
+        raw = table.values[:, 0]
+        expected = (raw[test] - raw[train].mean()) / raw[train].std()
+        np.testing.assert_allclose(data.test.x[:, 0].numpy(), expected, rtol=1e-5)
+        np.testing.assert_array_equal(data.test.x[:, 1:].numpy(), table.values[test][:, 1:])
+        assert data.test.y.tolist() == y[test].tolist()
+
+    def test_domain_is_the_range_of_train_and_the_one_hot_groups(self) -> None:
+        data = tabular_dataset(request(), *toy_table(), ("no", "yes"))
+        age = data.train.x[:, 0]
+        assert torch.as_tensor(data.domain.lower).tolist() == [age.min().item(), 0, 0]
+        assert torch.as_tensor(data.domain.upper).tolist() == [age.max().item(), 1, 1]
+        assert data.domain.groups == ((1, 2),)
+
+    def test_types_and_texts(self) -> None:
+        data = tabular_dataset(request(), *toy_table(), ["no", "yes"])
+        assert (data.train.x.dtype, data.train.y.dtype) == (torch.float32, torch.int64)
+        assert (data.name, data.k, data.feature_names) == ("toy", 1, NAMES)
+        assert (data.description, data.citation, data.licence) == ("a toy", "nobody", "none")
+        assert data.class_names == ("no", "yes")
+
+    def test_a_constant_column_becomes_zero(self) -> None:
+        table, y = toy_table()
+        table.values[:, 0] = 7
+        data = tabular_dataset(request(), table, y, ("no", "yes"))
+        assert data.test.x[:, 0].abs().max() == 0
+
+    def test_too_few_rows(self) -> None:
+        table, y = toy_table(rows=6)
+        with pytest.raises(DataError, match=r"toy has too few rows .*4 of 'no', 2 of 'yes'"):
+            tabular_dataset(request(), table, y, ("no", "yes"))
+
+    def test_a_class_without_rows(self) -> None:
+        table, y = toy_table()
+        with pytest.raises(DataError, match=r"toy has a class without rows .*0 of 'yes'"):
+            tabular_dataset(request(), table, y * 0, ("no", "yes"))
+
+
+class TestByHand:
+    def test_good(self) -> None:
+        assert len(by_hand().train) == 4
+        assert "4 rows of 3 features" in repr(by_hand())
+
+    @pytest.mark.parametrize(
+        ("changed", "message"),
+        [
+            ({"test": part(features=2)}, r"shape \(2,\) in test, but \(3,\) in train"),
+            ({"class_names": ("only",)}, r"labels of train go from 0 to 1, but the 1 class names"),
+            ({"feature_names": ("a", "b")}, "2 feature names for 3 features"),
+            ({"domain": Domain(frozen=[3])}, "names feature 3"),
+            ({"k": 3}, "got k=3"),
+        ],
+    )
+    def test_parts_must_fit(self, changed: dict[str, object], message: str) -> None:
+        with pytest.raises(InputError, match=message):
+            by_hand(**changed)
+
+    def test_split_checks_its_tensors(self) -> None:
+        with pytest.raises(InputError, match="5 labels for 4 rows"):
+            Split(torch.rand(4, 3), torch.zeros(5, dtype=torch.int64))
+        with pytest.raises(InputError, match="NaN"):
+            Split(torch.full((4, 3), torch.nan), torch.zeros(4, dtype=torch.int64))

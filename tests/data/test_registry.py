@@ -1,0 +1,152 @@
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from r2et import data
+from r2et._checks import DataError, InputError
+from r2et.data import registry
+
+from . import files
+
+FILE_SETS = ("adult", "bank", "compas")
+VARIANTS = [
+    *((name, None) for name in ("adult", "bank", "breast-cancer", "compas", "digits")),
+    ("compas", "two_year_recid"),
+]
+
+
+def check_invariants(name: str, target: str | None) -> data.Dataset:
+    """What holds for every data set, whatever its rows; the data set for further questions."""
+    info, made = data.describe(name), data.load(name, target=target)
+    splits = (made.train, made.validation, made.test)
+    n = info.features
+    low, high = (torch.as_tensor(bound) for bound in (made.domain.lower, made.domain.upper))
+    groups = [list(group) for group in made.domain.groups]
+    numeric = (low != 0) | (high != 1)
+
+    assert len(made.feature_names) == len(set(made.feature_names)) == n
+    assert len(made.class_names) == info.classes
+    assert made.k == info.k == 8
+    assert (made.name, made.description, made.citation, made.licence) == (
+        name,
+        info.description,
+        info.citation,
+        info.licence,
+    )
+    share = torch.bincount(torch.cat([split.y for split in splits])) / sum(map(len, splits))
+    for split in splits:
+        assert split.x.shape == (len(split), n)
+        assert (split.x.dtype, split.y.dtype) == (torch.float32, torch.int64)
+        assert set(split.x[:, ~numeric].unique().tolist()) <= {0.0, 1.0} or name == "digits"
+        for group in groups:
+            assert (split.x[:, group].sum(1) == 1).all()
+        found = torch.bincount(split.y, minlength=info.classes) / len(split)
+        assert torch.allclose(found, share, atol=1.5 / len(split))
+    assert ((made.train.x >= low) & (made.train.x <= high)).all()
+    assert numeric.any() == (name != "digits")
+    for column in made.train.x[:, numeric].double().T:
+        assert column.mean().item() == pytest.approx(0, abs=1e-5)
+        assert column.std(correction=0).item() == pytest.approx(1, abs=1e-5)
+
+    again, other = data.load(name, target=target), data.load(name, target=target, seed=1)
+    assert torch.equal(again.test.x, made.test.x)
+    assert torch.equal(again.test.y, made.test.y)
+    assert not torch.equal(other.test.x, made.test.x)
+    return made
+
+
+@pytest.mark.usefixtures("synthetic")
+@pytest.mark.parametrize(("name", "target"), VARIANTS)
+def test_invariants(name: str, target: str | None) -> None:
+    made = check_invariants(name, target)
+    if name in FILE_SETS:
+        assert sum(map(len, (made.train, made.validation, made.test))) == 150
+
+
+@files.needs_real_files
+@pytest.mark.parametrize(("name", "target"), [v for v in VARIANTS if v[0] in FILE_SETS])
+def test_invariants_on_real_files(name: str, target: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("R2ET_DATA", files.REAL)
+    made = check_invariants(name, target)
+    assert sum(map(len, (made.train, made.validation, made.test))) == data.describe(name).rows
+
+
+def test_every_set_is_listed_and_described() -> None:
+    assert data.names() == ("adult", "bank", "breast-cancer", "compas", "digits")
+    for name in data.names():
+        info = data.describe(name)
+        assert info.name == name
+        assert info.description
+        assert info.citation
+        assert info.licence
+
+
+@pytest.mark.parametrize("call", [data.load, data.fetch, data.describe])
+def test_unknown_name_suggests_the_closest(call) -> None:
+    with pytest.raises(InputError, match="unknown data set 'breastcancer': did you mean 'breast-cancer'"):
+        call("breastcancer")
+
+
+def test_targets() -> None:
+    with pytest.raises(InputError, match=r"digits has only one target, got target='income'"):
+        data.load("digits", target="income")
+    with pytest.raises(InputError, match="unknown target of compas 'two_year': did you mean 'two_year_recid'"):
+        data.load("compas", target="two_year")
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, 1.5, "0", True])
+def test_bad_seed(seed) -> None:
+    with pytest.raises(InputError, match=f"seed must be .* got {seed!r}"):
+        data.load("digits", seed=seed)
+
+
+def test_a_new_set_is_one_registration(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "REGISTRY", dict(registry.REGISTRY))
+    info = data.Info("mine", "my own", "me", "mine", rows=569, features=30, classes=2, k=3)
+
+    @registry.register(info)
+    def mine(request: registry.Request) -> data.Dataset:
+        return registry.REGISTRY["breast-cancer"][1](request)
+
+    assert "mine" in data.names()
+    assert (data.load("mine").name, data.load("mine").k) == ("mine", 3)
+
+
+PAIRS = (("rent", "no"), ("own", "yes"), ("?", "yes"))
+HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "load-data.md"
+
+
+@pytest.mark.skipif(not HOW_TO.exists(), reason="the documentation is not part of this copy")
+def test_the_how_to_page_adds_a_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "REGISTRY", dict(registry.REGISTRY))
+    (example,) = re.findall(r"```py\n(.*?)```", HOW_TO.read_text(), re.DOTALL)
+    exec(example, {})
+    rows = [f"{age},{job},{home},{paid}" for age in range(9) for job in ("yes", "?") for home, paid in PAIRS]
+    files.write_lines(tmp_path / "credit" / "credit.csv", ["age,job,housing,paid", *rows])
+    monkeypatch.setenv("R2ET_DATA", str(tmp_path))
+    made = data.load("credit")
+    assert made.feature_names == ("age", "employed", "home: rented", "home: owned", "home: other")
+    assert len(made.train) + len(made.validation) + len(made.test) == len(rows)
+
+
+@pytest.mark.parametrize("name", FILE_SETS)
+def test_fetch_says_where_the_files_are(name: str, synthetic: Path) -> None:
+    expected = tuple(synthetic / name / file.name for file in data.describe(name).files)
+    assert data.fetch(name) == expected
+
+
+def test_no_file_is_needed_for_scikit_learn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("R2ET_DATA", str(tmp_path / "nowhere"))
+    assert len(data.load("digits").train) == 1257
+    with pytest.raises(DataError, match=r"R2ET_DATA=.*nowhere is not a folder"):
+        data.load("bank")
+
+
+def test_import_is_light() -> None:
+    code = "import sys, r2et.data.registry as r; r.names(); print({'pandas', 'pooch'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

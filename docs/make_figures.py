@@ -66,7 +66,12 @@ def draw_tabular(results: dict[str, Any], path: Path) -> None:
             axis.scatter(auc, precision, color=colour, s=42 if row["method"] == "r2et-sf" else 22, zorder=3)
             if row["method"] in ("linear", "vanilla", "sp", "r2et-sf"):
                 axis.annotate(
-                    row["title"], (auc, precision), xytext=(4, -9), textcoords="offset points", fontsize=7.5, color=INK
+                    row["title"],
+                    (auc, precision),
+                    xytext=(4, -9),
+                    textcoords="offset points",
+                    fontsize=7.5,
+                    color=INK,
                 )
         axis.set_title(TITLES[name], fontsize=10, color=INK)
         axis.set_xlabel("test AUC", fontsize=8, color=INK)
@@ -176,7 +181,9 @@ def speed_page(results: dict[str, Any]) -> str:
         "|---|---|---|---|",
     ]
     for name, entry in results["measured"].items():
-        bound = next((f"{key} {entry[key]:g}" for key in ("at most", "at least") if entry.get(key) is not None), "-")
+        bound = next(
+            (f"{key} {entry[key]:g}" for key in ("at most", "at least") if entry.get(key) is not None), "-"
+        )
         lines.append(f"| {name} | {entry['ratio']:g} | {bound} | {'yes' if entry['holds'] else 'no'} |")
     return "\n".join(lines) + "\n"
 

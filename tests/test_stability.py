@@ -423,8 +423,8 @@ def test_the_lower_bound_is_attained():
     worst = x - radius * difference / difference.norm()
 
     class Worst(r2et.stability.Neighbours):
-        def draw(self, model, x, samples, generator):
-            return worst[None]
+        def each(self, model, x, samples, generator):
+            return iter([worst])
 
     lower, upper = thickness_bounds(model, x, 1, radius, explainer=explainer)
     found = thickness(model, x, 1, explainer=explainer, variant="gap", neighbours=Worst(), steps=1)

@@ -39,8 +39,14 @@ def check_positive(name: str, value: float) -> None:
 
 def check_chunk_size(chunk_size: int | None) -> None:
     """None, or a positive whole number."""
-    if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
-        raise InputError(f"chunk_size must be None or a whole number of at least 1, got {chunk_size!r}")
+    if chunk_size is not None:
+        check_count("chunk_size", chunk_size)
+
+
+def check_count(name: str, value: int) -> None:
+    """A whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InputError(f"{name} must be a whole number of at least 1, got {name}={value!r}")
 
 
 def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
@@ -84,9 +90,9 @@ def check_inputs(x: Tensor, name: str = "x") -> None:
 
 def check_labels(y: Tensor, rows: int, classes: int | None = None) -> None:
     """Integer class labels (N,), each in 0..classes-1."""
-    if not isinstance(y, Tensor) or y.is_floating_point() or y.dtype == torch.bool or y.ndim != 1:
+    if not isinstance(y, Tensor) or y.dtype != torch.int64 or y.ndim != 1:
         seen = f"{y.dtype} of shape {tuple(y.shape)}" if isinstance(y, Tensor) else type(y).__name__
-        raise InputError(f"labels must be a 1-d integer tensor of class numbers, got {seen}")
+        raise InputError(f"labels must be a 1-d int64 tensor of class numbers, got {seen}; use labels.long()")
     if len(y) != rows:
         raise InputError(f"{len(y)} labels for {rows} rows of x")
     if classes is not None:

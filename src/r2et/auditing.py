@@ -1,5 +1,6 @@
 """One call: a model and data in, everything r2et can say about its explanations out, side by side."""
 
+import textwrap
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -7,9 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from r2et import metrics, validate
-from r2et._checks import InputError, check_inputs, check_k, check_labels, check_positive
+from r2et._checks import InputError, check_inputs, check_k, check_labels, check_logits, check_positive
 from r2et.attacks import Attack, Domain, ERAttack, MSEAttack
 from r2et.explain import Explainer, Gradient
+from r2et.explain.base import evaluating
 from r2et.stability import GaussianNeighbours, thickness
 
 if TYPE_CHECKING:
@@ -76,7 +78,7 @@ class Audit:
                 f"up to radius {max(row.radius for row in self.attacks):g}."
             )
         return (
-            f"A change of norm at most {worst.radius:g} that keeps the prediction replaces at least one of the\n"
+            f"A change of norm at most {worst.radius:g} that keeps the prediction replaces at least one of the "
             f"top {self.k} features for {worst.changed:.0%} of the inputs, {worst.displaced:.1f} of {self.k} on "
             f"average ({worst.attack})."
         )
@@ -84,7 +86,7 @@ class Audit:
     def summary(self) -> str:
         """The audit as text, readable at 80 columns."""
         lines = [
-            self.verdict(),
+            textwrap.fill(self.verdict(), 80),
             "",
             f"{self.rows} inputs, {self.features} features, k = {self.k}",
             f"accuracy {self.accuracy:.4f}   AUC {self.auc:.4f}   thickness {float(self.thickness.mean()):.4f}",
@@ -162,15 +164,16 @@ def audit(
     'No attack changed any of the top 2 features of any of the 20 inputs, up to radius 0.5.'
     """
     check_inputs(x)
-    check_labels(y, len(x))
     if not radii:
         raise InputError("radii is empty: name at least one attack radius")
     for radius in radii:
         check_positive("radius", radius)
     explainer = explainer or Gradient()
-    was_training = model.training
-    model.eval()
-    try:
+    with evaluating(model):
+        with torch.no_grad():
+            logits = model(x)
+        check_logits(logits, len(x))
+        check_labels(y, len(x), logits.shape[1])
         features = explainer(model, x[:1]).shape[-1]
         check_k(k, features)
         validation = validate.check(model, x, k=k, explainer=explainer)
@@ -179,8 +182,6 @@ def audit(
             for radius in sorted(radii)
             for attack in _attacks(k, radius, steps, explainer)
         ]
-        with torch.no_grad():
-            accuracy = float((model(x).argmax(1) == y).double().mean())
         thick = thickness(
             model,
             x,
@@ -193,7 +194,7 @@ def audit(
             rows=len(x),
             features=features,
             k=k,
-            accuracy=accuracy,
+            accuracy=float((logits.argmax(1) == y).double().mean()),
             auc=metrics.auc(model, x, y) if len(y.unique()) > 1 else float("nan"),
             thickness=thick,
             attacks=rows,
@@ -201,8 +202,6 @@ def audit(
             validation=validation,
             settings={"radii": list(radii), "steps": steps, "seed": seed, "explainer": repr(explainer)},
         )
-    finally:
-        model.train(was_training)
 
 
 def _attacks(k: int, radius: float, steps: int, explainer: Explainer) -> tuple[Attack, ...]:

@@ -81,7 +81,7 @@ def demo(output: Output = Path("demo"), seed: Seed = 0, as_json: AsJson = False)
     if as_json:
         _print_json(found)
         return
-    columns = ["model", "AUC", "P@8 ER", "P@8 MSE", "thickness", "displaced", "seconds"]
+    columns = ["model", "AUC", "P@8 ER", "P@8 MSE", "thickness", "displaced", "time"]
     rows = [
         [
             row["title"],
@@ -90,7 +90,7 @@ def demo(output: Output = Path("demo"), seed: Seed = 0, as_json: AsJson = False)
             f"{100 * row['precision']['MSEAttack']:.1f}",
             f"{row['thickness']:.4f}",
             f"{row['displaced']:.2f} of 8",
-            f"{row['seconds']:.1f}",
+            f"{row['seconds']:.1f} s",
         ]
         for row in found["models"]
     ]
@@ -187,7 +187,7 @@ def train(
     check_choice("method", method, METHODS)
     settings = METHODS[method].settings(_settings(setting or []))
     loaded = _load_data(data)
-    k = k or loaded.k
+    k = loaded.k if k is None else k
     result = train_method(
         method,
         loaded.train,
@@ -227,6 +227,10 @@ def train(
         f"{METHODS[method].title} on {loaded.name}: test AUC {found['test_auc']:.4f}, epoch "
         f"{result.selected_epoch} of {len(result.records)} (stopped by {result.stopped}); saved to {output}/"
     )
+    if not result.passed:
+        typer.echo(
+            f"No epoch reached the threshold: the one with the best validation AUC, {result.auc:.4f}, was kept."
+        )
 
 
 @app.command()
@@ -259,7 +263,8 @@ def attack(
     known = {"er": attacks.ERAttack, "mse": attacks.MSEAttack}
     check_choice("attack", name, [*known, "all"])
     model, information, loaded, part = _load_model(checkpoint, data, limit)
-    k = k or int(information.get("k", loaded.k))
+    k = int(information.get("k", loaded.k)) if k is None else k
+    several = len(part.y.unique()) > 1
     found: list[dict[str, Any]] = []
     arrays: dict[str, Any] = {"x": part.x.numpy(), "y": part.y.numpy()}
     for short in known if name == "all" else [name]:
@@ -284,8 +289,9 @@ def attack(
                 "displaced": float(metrics.displaced(result, k).mean()),
                 "sensitivity": metrics.sensitivity(result),
                 "distance": float(result.distance.mean()),
-                "clean_auc": metrics.auc(model, part.x, part.y),
-                "adversarial_auc": metrics.adversarial_auc(model, result, part.y),
+                # an AUC needs both classes
+                "clean_auc": metrics.auc(model, part.x, part.y) if several else None,
+                "adversarial_auc": metrics.adversarial_auc(model, result, part.y) if several else None,
                 "seconds": time.perf_counter() - started,
             }
         )
@@ -339,7 +345,7 @@ def audit(
         model,
         part.x,
         part.y,
-        k=k or int(information.get("k", loaded.k)),
+        k=int(information.get("k", loaded.k)) if k is None else k,
         radii=budgets,
         steps=steps,
         seed=seed,

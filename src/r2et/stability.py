@@ -1,5 +1,6 @@
 """Ranking thickness: how far the top-k features stay on top in a neighbourhood (Sec. 4.1), and its bounds."""
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from r2et import ranking
 from r2et._checks import InputError, check_choice, check_chunk_size, check_inputs, check_k, check_positive
 from r2et.explain import Explainer, Gradient
 from r2et.explain.averaged import VALUES_AT_ONCE
-from r2et.explain.base import forward, prediction
+from r2et.explain.base import forward, prediction, unit
 from r2et.explain.jacobian import jacobian
 
 Variant = Literal["probability", "gap", "average-precision", "dcg"]
@@ -25,8 +26,14 @@ class Neighbours(ABC):
     aggregate: Aggregate = "mean"
 
     @abstractmethod
+    def each(
+        self, model: nn.Module, x: Tensor, samples: int, generator: torch.Generator | None
+    ) -> Iterator[Tensor]:
+        """Neighbours of x (N, *features) one after the other, in the shape of x: all at once may not fit."""
+
     def draw(self, model: nn.Module, x: Tensor, samples: int, generator: torch.Generator | None) -> Tensor:
-        """Neighbours of x (N, *features), as (samples, N, *features)."""
+        """All of them, (samples, N, *features)."""
+        return torch.stack(list(self.each(model, x, samples, generator)))
 
 
 @dataclass(frozen=True)
@@ -48,9 +55,11 @@ class GaussianNeighbours(Neighbours):
         check_positive("sigma", self.sigma)
         check_choice("aggregate", self.aggregate, get_args(Aggregate))
 
-    def draw(self, model: nn.Module, x: Tensor, samples: int, generator: torch.Generator | None) -> Tensor:
-        """(samples, N, *features)."""
-        return x + self.sigma * _normal(samples, x, generator)
+    def each(
+        self, model: nn.Module, x: Tensor, samples: int, generator: torch.Generator | None
+    ) -> Iterator[Tensor]:
+        """Independent draws."""
+        return (torch.add(x, _normal(x, generator), alpha=self.sigma) for _ in range(samples))
 
 
 @dataclass(frozen=True)
@@ -69,13 +78,16 @@ class UniformNeighbours(Neighbours):
         check_positive("radius", self.radius)
         check_choice("aggregate", self.aggregate, get_args(Aggregate))
 
-    def draw(self, model: nn.Module, x: Tensor, samples: int, generator: torch.Generator | None) -> Tensor:
-        """(samples, N, *features)."""
-        direction = _normal(samples, x, generator).flatten(start_dim=2)
-        share = torch.rand(samples, len(x), 1, generator=generator, device=x.device, dtype=x.dtype)
-        length = self.radius * share ** (1 / direction.shape[-1])
-        step: Tensor = length * direction / torch.linalg.vector_norm(direction, dim=-1, keepdim=True)
-        return x + step.reshape(samples, *x.shape)
+    def each(
+        self, model: nn.Module, x: Tensor, samples: int, generator: torch.Generator | None
+    ) -> Iterator[Tensor]:
+        """Independent draws: a Gaussian direction, and the radius times a power of a uniform number."""
+        dimensions = x[0].numel()
+        for _ in range(samples):
+            direction = unit(_normal(x, generator))
+            share = torch.rand(len(x), generator=generator, device=x.device, dtype=x.dtype)
+            length = self.radius * share ** (1 / dimensions)
+            yield x + length.reshape(-1, *[1] * (x.ndim - 1)) * direction
 
 
 class _Attacked(Protocol):
@@ -103,10 +115,12 @@ class AdversarialNeighbours(Neighbours):
     def __post_init__(self) -> None:
         check_choice("aggregate", self.aggregate, get_args(Aggregate))
 
-    def draw(self, model: nn.Module, x: Tensor, samples: int, generator: torch.Generator | None) -> Tensor:
-        """(number of attacks, N, *features)."""
+    def each(
+        self, model: nn.Module, x: Tensor, samples: int, generator: torch.Generator | None
+    ) -> Iterator[Tensor]:
+        """The perturbed inputs of each attack."""
         attacks = self.attack if isinstance(self.attack, tuple) else (self.attack,)
-        return torch.stack([attack(model, x).x for attack in attacks])
+        return (attack(model, x).x for attack in attacks)
 
 
 def thickness(
@@ -261,7 +275,7 @@ def thickness_bounds(
     other = at_x[~members].reshape(*before.shape[:-1], -1, width)
     distance = torch.cdist(salient, other, compute_mode="donot_use_mm_for_euclid_dist").mean((-1, -2))
     steepest = at_x.norm(dim=-1)
-    for points in UniformNeighbours(radius).draw(model, x, samples, generator):
+    for points in UniformNeighbours(radius).each(model, x, samples, generator):
         steepest = torch.maximum(steepest, rows(points).norm(dim=-1))
     # the mean of L_i + L_j over all pairs is the mean over each side
     slope = torch.where(top, steepest / k, steepest / (top.shape[-1] - k)).sum(-1)
@@ -303,14 +317,14 @@ def path_explanations(
     check_positive("samples", samples)
     check_positive("steps", steps)
     check_chunk_size(chunk_size)
-    drawn = neighbours.draw(model, x, samples, generator)
-    places = [(m, (t + 0.5) / steps) for m in range(len(drawn)) for t in range(steps)]
+    points = (
+        torch.lerp(x, neighbour, (step + 0.5) / steps)
+        for neighbour in neighbours.each(model, x, samples, generator)
+        for step in range(steps)
+    )
     chunk = chunk_size or max(1, VALUES_AT_ONCE // x.numel())
-    for first in range(0, len(places), chunk):
-        part = places[first : first + chunk]
-        moved = [torch.lerp(x, drawn[m], t) for m, t in part]
-        points = torch.cat(moved) if len(moved) > 1 else moved[0]
-        point, logits = forward(model, points)
+    while part := list(itertools.islice(points, chunk)):
+        point, logits = forward(model, torch.cat(part) if len(part) > 1 else part[0])
         with torch.enable_grad():
             attributions = explainer.attribute(model, point, target.repeat(len(part)), create_graph, logits)
         scores = explainer.flatten(attributions).unflatten(0, (len(part), len(x)))
@@ -336,5 +350,5 @@ def _per_sample(values: Tensor) -> Tensor:
     return values.flatten(start_dim=1).mean(1) if values.ndim > 1 else values
 
 
-def _normal(samples: int, x: Tensor, generator: torch.Generator | None) -> Tensor:
-    return torch.randn(samples, *x.shape, generator=generator, device=x.device, dtype=x.dtype)
+def _normal(x: Tensor, generator: torch.Generator | None) -> Tensor:
+    return torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)

@@ -700,8 +700,8 @@ def test_a_sample_counts_the_same_in_every_batch(name):
 class Stretched(r2et.stability.Neighbours):
     """Neighbours without chance."""
 
-    def draw(self, model, x, samples, generator):
-        return torch.stack([x * (1 + 0.1 * m) for m in range(samples)])
+    def each(self, model, x, samples, generator):
+        return (x * (1 + 0.1 * m) for m in range(samples))
 
 
 # layers whose behaviour depends on the mode

@@ -14,6 +14,7 @@ from r2et._checks import (
     InputError,
     check_choice,
     check_chunk_size,
+    check_count,
     check_inputs,
     check_k,
     check_logits,
@@ -211,8 +212,7 @@ class Attack(ABC):
     def __post_init__(self) -> None:
         check_positive("radius", self.radius)
         check_choice("keep", self.keep, get_args(Keep))
-        if isinstance(self.steps, bool) or not isinstance(self.steps, int) or self.steps < 1:
-            raise InputError(f"steps must be a whole number of at least 1, got {self.steps!r}")
+        check_count("steps", self.steps)
         if not 0 < self.flip_below <= 1:
             raise InputError(f"flip_below is a P@k, above 0 and at most 1; got {self.flip_below}")
         if self.cap is not None:

@@ -1,6 +1,8 @@
 """The base class of explainers: checks, shapes and reduction; a subclass writes `attribute`."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
@@ -161,6 +163,18 @@ def checked_target(target: Tensor | None, logits: Tensor) -> Tensor:
         return predicted_class(logits)
     check_labels(target, len(logits), logits.shape[1])
     return target
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Put a model into evaluation mode, and each of its layers back into the mode it was in."""
+    training = [module for module in model.modules() if module.training]
+    try:
+        model.eval()
+        yield
+    finally:
+        for module in training:
+            module.training = True
 
 
 def prediction(model: nn.Module, x: Tensor) -> Tensor:

@@ -55,19 +55,24 @@ class MLP(nn.Sequential):
     @property
     def architecture(self) -> dict[str, Any]:
         """What `r2et.models.create` needs to build this model again; read off the layers that are there."""
-        linear = [layer for layer in self if isinstance(layer, nn.Linear)]
-        found: dict[str, Any] = {
-            "name": "mlp",
-            "features": linear[0].in_features,
-            "classes": linear[-1].out_features,
-            "hidden": [layer.out_features for layer in linear[:-1]],
-        }
-        between = [layer for layer in self if not isinstance(layer, nn.Linear)]
+        linear, between = list(self)[::2], list(self)[1::2]
+        found: dict[str, Any] = {"name": "mlp"}
+        if all(type(layer) is nn.Linear for layer in linear):
+            found |= {
+                "features": linear[0].in_features,
+                "classes": linear[-1].out_features,
+                "hidden": [layer.out_features for layer in linear[:-1]],
+            }
         if between:
             names = {kind: name for name, kind in ACTIVATIONS.items()}
-            if any(type(layer) not in names for layer in between):
-                raise InputError(f"this MLP has layers that cannot be named in a checkpoint: {between}")
-            found["activation"] = names[type(between[0])]
+            found["activation"] = names.get(type(between[0]))
             if isinstance(between[0], nn.Softplus):
                 found["beta"] = float(between[0].beta)
+        # built again and compared layer by layer: a model that was changed must not come back as another one
+        try:
+            rebuilt = MLP(**{key: value for key, value in found.items() if key != "name"})
+        except (TypeError, InputError):
+            rebuilt = None
+        if rebuilt is None or [repr(layer) for layer in rebuilt] != [repr(layer) for layer in self]:
+            raise InputError(f"this MLP was changed and cannot be described in a checkpoint: {list(self)}")
         return found

@@ -15,7 +15,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from r2et._checks import check_inputs, check_labels, check_logits
 from r2et.explain import Explainer, Gradient
-from r2et.explain.base import derivative, forward, unit
+from r2et.explain.base import derivative, evaluating, forward, unit
 from r2et.scores import log_odds, predicted_class
 
 Direction = Literal["gradient", "random"]
@@ -72,7 +72,7 @@ class Objective(ABC):
             A scalar that `backward()` can be called on.
         """
         check_inputs(x)
-        with torch.no_grad(), evaluation_mode(model):
+        with torch.no_grad(), evaluating(model):
             logits = model(x[:1])
         check_logits(logits, 1)
         check_labels(y, len(x), logits.shape[1])
@@ -172,6 +172,15 @@ class Batch:
         """The explanation (N, ..., n)."""
         return self.explainer.flatten(self.attributions)
 
+    def ranking_to_keep(self, reference: nn.Module | None) -> Tensor:
+        """The detached explanation (N, ..., n) whose ranking is kept: the reference's, or the model's own."""
+        if reference is None:
+            return self.scores.detach()
+        point, logits = forward(reference, self.x)
+        return self.explainer.flatten(
+            self.explainer.attribute(reference, point, self.target, False, logits).detach()
+        )
+
     def directions(self, kind: Direction, rows: int) -> Tensor:
         """Unit directions of the first rows in input space (rows, *features), along the gradient or random."""
         if kind == "random":
@@ -213,17 +222,11 @@ def evaluation_mode(model: nn.Module) -> Iterator[bool]:
     Under batch statistics a per-sample gradient does not exist, and two passes with different dropout masks
     have no meaningful difference.
     """
-    active = [module for module in model.modules() if module.training]
-    changed = any(_depends_on_mode(module) for module in active)
-    if changed:
-        for module in active:
-            module.training = False
-    try:
-        yield changed
-    finally:
-        if changed:
-            for module in active:
-                module.training = True
+    if any(module.training and _depends_on_mode(module) for module in model.modules()):
+        with evaluating(model):
+            yield True
+    else:
+        yield False
 
 
 def _depends_on_mode(module: nn.Module) -> bool:

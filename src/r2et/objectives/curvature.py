@@ -115,9 +115,7 @@ class CertifiedRadius(Regularised):
         """The mean of the smallest ratios."""
         scores = batch.scores
         check_k(self.k, scores.shape[-1])
-        kept = scores.detach()
-        if self.reference is not None:
-            kept = batch.explainer(self.reference, batch.x.detach(), batch.target)
+        kept = batch.ranking_to_keep(self.reference)
         top = ranking.top_k(kept, self.k)
         rest = ranking.order(kept)[..., self.k :]
         slopes = jacobian(scores, batch.x, create_graph=True).reshape(*scores.shape, -1)

@@ -92,9 +92,7 @@ class R2ET(Regularised):
         scores = batch.scores
         if self.scale_free:
             scores = batch.explainer.flatten(unit(batch.attributions))
-        kept = scores.detach()
-        if self.reference is not None:
-            kept = batch.explainer(self.reference, batch.x.detach(), batch.target)
+        kept = batch.ranking_to_keep(self.reference)
         return (pair_weights(kept, self.k, self.pairs, self.boundary_pairs) * scores).sum(-1)
 
 

@@ -7,7 +7,9 @@ one or the new one, also when the process was killed in between.
 
 import hashlib
 import json
+import math
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -26,25 +28,33 @@ def write(folder: Path, name: str, content: dict[str, Any], tensors: dict[str, T
     """Write `name`.json and its tensors into a folder, atomically; the path of the JSON file."""
     from safetensors.torch import save
 
+    # copies, because safetensors refuses weights that share memory
+    blob = save({key: value.detach().cpu().contiguous().clone() for key, value in tensors.items()})
+    digest = hashlib.sha256(blob).hexdigest()
+    tensor_file = folder / f"{name}-{digest[:12]}.safetensors"
+    record = {
+        "format": FORMAT,
+        "version": VERSION,
+        **content,
+        "tensors": {"file": tensor_file.name, "sha256": digest},
+    }
+    try:
+        text = json.dumps(_encode(record), indent=1, allow_nan=False) + "\n"
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(f"a checkpoint holds what JSON can express: {error}") from error
+    path = folder / f"{name}.json"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        blob = save({key: value.detach().cpu().contiguous() for key, value in tensors.items()})
-        digest = hashlib.sha256(blob).hexdigest()
-        tensor_file = folder / f"{name}-{digest[:12]}.safetensors"
         _replace(tensor_file, blob)
-        record = {
-            "format": FORMAT,
-            "version": VERSION,
-            **content,
-            "tensors": {"file": tensor_file.name, "sha256": digest},
-        }
-        path = folder / f"{name}.json"
-        _replace(path, (json.dumps(record, indent=1) + "\n").encode())
+        _replace(path, text.encode())
+        for old in folder.iterdir():
+            ours = re.fullmatch(rf"{re.escape(name)}-[0-9a-f]{{12}}\.safetensors", old.name) and old != tensor_file
+            # left behind by a process that was killed in the middle of writing
+            unfinished = re.fullmatch(rf"\.{re.escape(name)}[-.].*\.tmp", old.name)
+            if ours or unfinished:
+                old.unlink(missing_ok=True)
     except OSError as error:
         raise CheckpointError(f"cannot write a checkpoint to {str(folder)!r}: {error}") from error
-    for old in folder.glob(f"{name}-*.safetensors"):
-        if old != tensor_file:
-            old.unlink(missing_ok=True)
     return path
 
 
@@ -53,10 +63,10 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     from safetensors.torch import load
 
     try:
-        record = json.loads(path.read_bytes())
+        record = _decode(json.loads(path.read_bytes()))
     except FileNotFoundError as error:
         raise CheckpointError(f"there is no checkpoint at {str(path)!r}") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{str(path)!r} is not a readable r2et checkpoint: {error}") from error
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise CheckpointError(f"{str(path)!r} is not an r2et checkpoint: its format is not {FORMAT!r}")
@@ -107,7 +117,8 @@ def load_model(folder: str | os.PathLike[str]) -> tuple[nn.Module, dict[str, Any
         raise CheckpointError(f"{str(path)!r} holds {record.get('kind')!r}, not a model")
     try:
         model = create(**record["architecture"])
-        model.load_state_dict(tensors)
+        # assigned, so that the weights keep the precision they were saved in
+        model.load_state_dict(tensors, assign=True)
     except (KeyError, TypeError, RuntimeError, InputError) as error:
         raise CheckpointError(f"the weights in {str(path)!r} do not fit their architecture: {error}") from error
     information: dict[str, Any] = record.get("information", {})
@@ -143,6 +154,31 @@ def fingerprint(*tensors: Tensor) -> str:
         digest.update(str((tuple(tensor.shape), tensor.dtype)).encode())
         digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()[:16]
+
+
+def _encode(value: Any) -> Any:
+    """JSON has neither infinities nor keys that are numbers; the milestones of a schedule are such keys."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"__float__": str(value)}
+    if isinstance(value, dict):
+        if all(isinstance(key, str) for key in value):
+            return {key: _encode(entry) for key, entry in value.items()}
+        return {"__pairs__": [[_encode(key), _encode(entry)] for key, entry in value.items()]}
+    if isinstance(value, list | tuple):
+        return [_encode(entry) for entry in value]
+    return value
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decode(entry) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"__float__"}:
+        return float(value["__float__"])
+    if value.keys() == {"__pairs__"}:
+        return {_decode(key): _decode(entry) for key, entry in value["__pairs__"]}
+    return {key: _decode(entry) for key, entry in value.items()}
 
 
 def _replace(path: Path, content: bytes) -> None:

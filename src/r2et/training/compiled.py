@@ -27,27 +27,31 @@ class CompiledStep:
         if any(True for _ in model.buffers()):
             raise CannotCompileError("the model has buffers (BatchNorm?) that a traced step would not update")
         self.objective, self.model = objective, model
-        self.names = [name for name, _ in model.named_parameters()]
-        self.graphs: dict[Any, tuple[Callable[..., list[Tensor]], list[str]]] = {}
+        # frozen parameters stay where they are
+        self.names = [name for name, value in model.named_parameters() if value.requires_grad]
+        self.graphs: dict[Any, tuple[Callable[..., list[Tensor]], list[str], list[int]]] = {}
 
     def __call__(self, x: Tensor, y: Tensor, step: int) -> Loss:
         """The loss of a batch; `.grad` of every parameter is set to its gradient."""
-        parameters = list(self.model.parameters())
+        parameters = [value for value in self.model.parameters() if value.requires_grad]
         values = [parameter.detach() for parameter in parameters]
         key = (tuple(x.shape), x.dtype, self.objective.active(step))
         if key not in self.graphs:
             self.graphs[key] = self._trace(values, x, y, step)
-        graph, names = self.graphs[key]
+        graph, names, used = self.graphs[key]
         with torch.no_grad():
             total, *rest = graph(values, x, y)
-        for parameter, gradient in zip(parameters, rest[len(names) :], strict=True):
-            parameter.grad = gradient
+        for parameter in parameters:
+            parameter.grad = None
+        for index, gradient in zip(used, rest[len(names) :], strict=True):
+            parameters[index].grad = gradient
         return Loss(total, dict(zip(names, rest, strict=False)))
 
     def _trace(
         self, values: list[Tensor], x: Tensor, y: Tensor, step: int
-    ) -> tuple[Callable[..., list[Tensor]], list[str]]:
+    ) -> tuple[Callable[..., list[Tensor]], list[str], list[int]]:
         names: list[str] = []
+        used: list[int] = []
 
         def whole_step(values: list[Tensor], x: Tensor, y: Tensor) -> list[Tensor]:
             with torch.enable_grad():
@@ -56,11 +60,9 @@ class CompiledStep:
                 loss = self.objective.evaluate(model, x, y, generator=None, step=step)
                 gradients = torch.autograd.grad(loss.total, parameters, allow_unused=True)
             names[:] = list(loss.parts)
-            filled = [
-                torch.zeros_like(parameter) if gradient is None else gradient
-                for gradient, parameter in zip(gradients, parameters, strict=True)
-            ]
-            return [loss.total.detach(), *loss.parts.values(), *filled]
+            # without a gradient, not with a zero one: an optimiser leaves the first alone and decays the second
+            used[:] = [index for index, gradient in enumerate(gradients) if gradient is not None]
+            return [loss.total.detach(), *loss.parts.values(), *(gradients[index] for index in used)]
 
         try:
             graph = make_fx(whole_step)(values, x, y)
@@ -70,7 +72,7 @@ class CompiledStep:
         except Exception as error:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise CannotCompileError(f"{type(self.objective).__name__} cannot be traced: {reason}") from error
-        return compiled, names
+        return compiled, names, used
 
 
 class _Functional(nn.Module):

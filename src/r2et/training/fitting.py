@@ -6,7 +6,15 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import InputError, check_inputs, check_labels, check_logits
+from r2et._checks import (
+    InputError,
+    ModelError,
+    check_differentiable,
+    check_inputs,
+    check_labels,
+    check_logits,
+)
+from r2et.explain.base import evaluating
 from r2et.objectives import CrossEntropy, Objective
 from r2et.training.settings import FitResult, Retraining, Rows, Settings
 from r2et.training.trainer import MakeOptimiser, MakeSchedule, Trainer
@@ -82,11 +90,9 @@ def fit(
         progress=progress,
     )
     rows = [_as_rows(part, name) for part, name in ((train, "train"), (validation, "validation"))]
-    with torch.no_grad():
-        logits = model(rows[0].x[:2].to(next(model.parameters()).device))
-    check_logits(logits, min(2, len(rows[0].x)))
+    classes = _check_trainable(model, rows[0].x[:2])
     for part in rows:
-        check_labels(part.y, len(part.x), logits.shape[1])
+        check_labels(part.y, len(part.x), classes)
     if resume and checkpoint is None:
         raise InputError("resume=True needs checkpoint=, the folder of the run to continue")
     from lightning_fabric import Fabric
@@ -112,6 +118,23 @@ def fit(
 class _Pair:
     x: Tensor
     y: Tensor
+
+
+def _check_trainable(model: nn.Module, x: Tensor) -> int:
+    """Fail early on a model that cannot be trained on these inputs; its number of classes."""
+    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if not trainable:
+        raise ModelError(f"{type(model).__name__} has no parameters that can be trained (requires_grad)")
+    try:
+        with evaluating(model), torch.enable_grad():
+            logits = model(x.to(trainable[0].device))
+    except (RuntimeError, IndexError) as error:
+        raise ModelError(
+            f"the model cannot be run on inputs of shape {tuple(x.shape)} and dtype {x.dtype}: {error}"
+        ) from error
+    check_logits(logits, len(x))
+    check_differentiable(logits)
+    return int(logits.shape[1])
 
 
 def _as_rows(part: Rows | tuple[Tensor, Tensor], name: str) -> Rows:

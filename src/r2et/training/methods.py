@@ -1,5 +1,6 @@
 """Every training method of the paper by name (Table 1), and beside them the scale-free form and a linear model."""
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,7 +9,7 @@ import torch
 from torch import nn
 
 from r2et import models
-from r2et._checks import InputError, check_choice
+from r2et._checks import InputError, check_choice, check_k
 from r2et.objectives import (
     R2ET,
     SSR,
@@ -43,6 +44,11 @@ class Method:
     model: str = "mlp"
     activation: str = "relu"
     retrains: bool = False
+
+    @property
+    def changes_architecture(self) -> bool:
+        """The method is its architecture: there is nothing to retrain another model with (App. B.2.5)."""
+        return self.objective is _plain and (self.model, self.activation) != ("mlp", "relu")
 
     def settings(self, given: dict[str, float]) -> dict[str, float]:
         """The defaults with the given values in their place; a name the method does not take is an error."""
@@ -121,15 +127,18 @@ def train_method(
     'epochs'
     """
     check_choice("method", name, METHODS)
+    check_k(k, train.x[0].numel())
     method = METHODS[name]
     values = method.settings(settings or {})
     if method.retrains and vanilla is None:
-        raise InputError(f"method {name!r} retrains: give it the vanilla model to start from")
+        raise InputError(
+            f"method {name!r} retrains: give it the vanilla model to start from (vanilla=, or --from FOLDER)"
+        )
     weight_decay = values.pop("weight_decay", 0.0)
     retraining = None
     if vanilla is not None:
-        import copy
-
+        if method.changes_architecture:
+            raise InputError(f"method {name!r} is another architecture, it cannot retrain a model")
         model = copy.deepcopy(vanilla)
         retraining = Retraining(vanilla, k=k)
     else:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor, nn
 
-from r2et._checks import InputError, check_positive
+from r2et._checks import InputError, check_count, check_positive
 from r2et.explain import Explainer, Gradient
 
 if TYPE_CHECKING:
@@ -59,12 +59,13 @@ class Settings:
     progress: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "lr", "batch_size"):
-            check_positive(name, getattr(self, name))
+        check_count("epochs", self.epochs)
+        check_count("batch_size", self.batch_size)
+        check_positive("lr", self.lr)
         if self.patience is not None:
-            check_positive("patience", self.patience)
-        if self.weight_decay < 0:
-            raise InputError(f"weight_decay must not be negative, got {self.weight_decay}")
+            check_count("patience", self.patience)
+        if not 0 <= self.weight_decay < float("inf"):
+            raise InputError(f"weight_decay must be a finite number of at least 0, got {self.weight_decay}")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import math
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from r2et import metrics
 from r2et._checks import CheckpointError, InputError
@@ -97,6 +98,13 @@ class Trainer:
         """The learning-rate schedule, stepped once an epoch: none unless `fit` was given one."""
         return None if self.schedule_factory is None else self.schedule_factory(optimiser)
 
+    def step_schedule(self, record: dict[str, float]) -> None:
+        """Step the schedule at the end of an epoch; one that watches a value is shown the validation loss."""
+        if isinstance(self.schedule, ReduceLROnPlateau):
+            self.schedule.step(record["validation loss"])
+        elif self.schedule is not None:
+            self.schedule.step()
+
     def batches(self, epoch: int) -> Iterator[tuple[Tensor, Tensor, float]]:
         """Inputs, labels and weight of this process's share of each batch.
 
@@ -123,8 +131,12 @@ class Trainer:
             step = epoch * steps + number
             loss = self.train_step(self.fabric.to_device(x), self.fabric.to_device(y), weight, generator, step)
             for name, value in {"loss": loss.total.detach(), **loss.parts}.items():
-                totals[name] = totals.get(name, torch.zeros_like(value)) + value
+                totals[name] = totals.get(name, torch.zeros_like(value)) + weight * value
                 counts[name] = counts.get(name, 0) + 1
+        if self.fabric.world_size > 1:
+            for name, total in totals.items():
+                reduced = self.fabric.all_reduce(total, reduce_op="mean")
+                totals[name] = torch.as_tensor(reduced)
         return {name: float(total) / counts[name] for name, total in totals.items()}
 
     def train_step(self, x: Tensor, y: Tensor, weight: float, generator: torch.Generator, step: int) -> Loss:
@@ -154,6 +166,8 @@ class Trainer:
             for name, value in {"loss": loss.total.detach(), **loss.parts}.items():
                 totals[name] = totals.get(name, 0.0) + float(value) * len(rows) / len(x)
         found = {f"validation {name}": value for name, value in totals.items()}
+        if not all(map(math.isfinite, found.values())):
+            return {**found, "validation auc": math.nan}
         found["validation auc"] = metrics.auc(self.original, self.fabric.to_device(x), y)
         if self.retraining is not None:
             found["ranking kept"] = self._ranking_kept(self.retraining)
@@ -178,7 +192,7 @@ class Trainer:
     def reason_to_stop(self, record: dict[str, float]) -> str:
         """Why training ends here; empty to go on."""
         settings, state = self.settings, self.state
-        if not all(value == value and abs(value) != float("inf") for value in record.values()):
+        if not all(map(math.isfinite, record.values())):
             return "diverged"
         if self.retraining is not None:
             if record["ranking kept"] < self.retraining.min_precision:
@@ -198,6 +212,7 @@ class Trainer:
             self.reference_auc = metrics.auc(
                 reference, self.fabric.to_device(self.validation.x), self.validation.y
             )
+            self._ranking_kept(self.retraining)  # a k that does not fit is noticed before anything is trained
             if "reference" in {entry.name for entry in fields(self.objective)}:
                 self.objective = replace(self.objective, reference=reference)  # type: ignore[call-arg]  # has it
         if self.settings.compile:
@@ -211,7 +226,9 @@ class Trainer:
             self._restore(self.folder)
         elif self.retraining is not None:
             # if the very first epoch breaks the ranking, the answer is the model that came in
-            self._keep(auc=self.reference_auc)
+            auc = metrics.auc(self.original, self.fabric.to_device(self.validation.x), self.validation.y)
+            self.state.passed = self.settings.threshold is None or auc >= self.settings.threshold
+            self._keep(auc)
 
     def _epoch(self, advance: Advance) -> None:
         started = time.perf_counter()
@@ -219,10 +236,9 @@ class Trainer:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(_derive(self.settings.seed, "layers", state.epoch))
             record = {"epoch": state.epoch + 1.0, **self.train_epoch(state.epoch)}
-        if self.schedule is not None:
-            self.schedule.step()
         state.epoch += 1
         record |= self.validate()
+        self.step_schedule(record)
         broken = self.reason_to_stop(record) in ("diverged", "ranking", "auc")
         if not broken and self.select(record):
             self._keep(record["validation auc"])
@@ -258,8 +274,19 @@ class Trainer:
         settings = asdict(self.settings)
         for free in ("epochs", "progress", "compile", "patience"):
             del settings[free]
-        data = checkpoints.fingerprint(self.train.x, self.train.y, self.validation.x, self.validation.y)
-        return {"settings": settings, "objective": repr(self.objective), "data": data}
+        reference = None
+        if self.retraining is not None:
+            weights = checkpoints.fingerprint(*self.retraining.reference.state_dict().values())
+            reference = f"{self.retraining} of {weights}"
+        return {
+            "settings": settings,
+            "model": repr(self.original),
+            "objective": repr(self.objective),
+            "optimiser": type(self.optimiser).__name__,
+            "schedule": type(self.schedule).__name__,
+            "retraining": reference,
+            "data": checkpoints.fingerprint(self.train.x, self.train.y, self.validation.x, self.validation.y),
+        }
 
     def _save(self) -> None:
         if self.folder is None:
@@ -285,12 +312,12 @@ class Trainer:
         record, tensors = checkpoints.read(folder / f"{STATE}.json")
         if record.get("kind") != STATE:
             raise CheckpointError(f"{str(folder)!r} holds {record.get('kind')!r}, not a training run")
-        identity = self._identity()
-        for name, value in identity.items():
-            if record["identity"].get(name) != value:
+        saved = record.get("identity")
+        for name, value in self._identity().items():
+            if not isinstance(saved, dict) or saved.get(name) != value:
+                was = saved.get(name) if isinstance(saved, dict) else None
                 raise CheckpointError(
-                    f"the run in {str(folder)!r} cannot be resumed: its {name} was "
-                    f"{record['identity'].get(name)}, now it is {value}"
+                    f"the run in {str(folder)!r} cannot be resumed: its {name} was {was}, now it is {value}"
                 )
 
         def part(prefix: str) -> dict[str, Tensor]:
@@ -303,10 +330,10 @@ class Trainer:
             if self.schedule is not None:
                 self.schedule.load_state_dict(record["schedule"])
             self.state = Progress(**record["progress"])
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
             raise CheckpointError(f"the run in {str(folder)!r} does not fit this model: {error}") from error
-        if self.state.stopped == "epochs" and self.state.epoch < self.settings.epochs:
-            self.state.stopped = ""
+        # epochs and patience may have been changed: decide again
+        self.state.stopped = self.reason_to_stop(self.state.records[-1])
 
 
 def _derive(seed: int, *parts: object) -> int:

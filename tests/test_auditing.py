@@ -1,0 +1,305 @@
+import copy
+import json
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import r2et
+from r2et import InputError, ModelError, audit, metrics, models
+from r2et.attacks import ERAttack, MSEAttack
+from tests.models_with_answers import Siamese, linear, mlp, normal, quadratic
+
+X = normal(24, 6, seed=3)
+Y = (X[:, 0] > 0).long()
+RADII = (0.5, 2.0)
+
+
+@pytest.fixture(scope="module")
+def fragile():
+    return mlp(seed=1, activation=nn.Tanh)
+
+
+@pytest.fixture(scope="module")
+def report(fragile):
+    return audit(fragile, X, Y, k=2, radii=RADII, steps=30, seed=4)
+
+
+def no_constants(text: str) -> float:
+    raise AssertionError(f"{text} is not JSON")
+
+
+def strict_json(content: object) -> object:
+    """Through text and back, without Python's own NaN and Infinity."""
+    return json.loads(json.dumps(content), parse_constant=no_constants)
+
+
+# --- what it says ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_nothing_moves_two_linear_classes(k):
+    found = audit(linear(), X, Y, k=k, radii=RADII, steps=20)
+    expected = f"No attack changed any of the top {k} features of any of the 24 inputs, up to radius 2."
+    assert " ".join(found.verdict().split()) == expected
+    assert [(row.precision, row.displaced, row.changed) for row in found.attacks] == [(1.0, 0.0, 0.0)] * 4
+    assert float(found.thickness.min()) == 1.0
+
+
+def test_three_linear_classes_can_be_moved():
+    model = linear(n=6, classes=3, seed=5)
+    y = model(X).argmax(1)
+    found = audit(model, X, y, k=2, radii=(3.0,), steps=50)
+    assert "No attack" not in found.verdict()
+    assert found.accuracy == 1.0
+
+
+def test_attack_rows_are_what_the_attacks_give(report, fragile):
+    expected = []
+    for radius in RADII:
+        for kind in (ERAttack, MSEAttack):
+            result = kind(k=2, radius=radius, steps=30)(fragile, X, seed=4)
+            tops = [s.topk(2).indices.tolist() for s in (result.before, result.after)]
+            lost = [len({*before} - {*after}) for before, after in zip(*tops, strict=True)]
+            expected.append(
+                {
+                    "attack": kind.__name__,
+                    "radius": radius,
+                    "precision": 1 - sum(lost) / 48,
+                    "displaced": sum(lost) / 24,
+                    "changed": sum(n > 0 for n in lost) / 24,
+                    "sensitivity": 0.0,
+                    "distance": float((result.x - X).norm(dim=1).mean()),
+                }
+            )
+    assert max(row["displaced"] for row in expected) > 0.2, "the model is fragile, so that the test can fail"
+    assert report.to_frame().to_dict("records") == [pytest.approx(row) for row in expected]
+
+
+def test_the_verdict_counts_the_worst_attack(report):
+    frame = report.to_frame()
+    worst = frame.loc[frame["displaced"].idxmax()]
+    text = " ".join(report.verdict().split())
+    assert f"norm at most {worst['radius']:g}" in text
+    assert f"for {worst['changed']:.0%} of the inputs" in text
+    assert f"{worst['displaced']:.1f} of 2 on average ({worst['attack']})" in text
+
+
+def test_the_figures_beside_the_attacks(report, fragile):
+    predicted = fragile(X).argmax(1)
+    assert report.accuracy == pytest.approx(float((predicted == Y).double().mean()))
+    assert report.auc == metrics.auc(fragile, X, Y)
+    assert (report.rows, report.features, report.k) == (24, 6, 2)
+    assert report.thickness.shape == (24,)
+    expected = r2et.thickness(
+        fragile,
+        X,
+        2,
+        neighbours=r2et.GaussianNeighbours(min(RADII) / 6**0.5),
+        generator=torch.Generator().manual_seed(4),
+    )
+    torch.testing.assert_close(report.thickness, expected)
+    assert report.faithfulness == metrics.faithfulness(fragile, X)
+    evaluated = copy.deepcopy(fragile).eval()
+    assert report.validation.to_dict() == r2et.validate.check(evaluated, X, k=2).to_dict()
+
+
+def test_radii_are_reported_in_order(fragile):
+    found = audit(fragile, X[:6], Y[:6], k=2, radii=(1.0, 0.2), steps=3)
+    assert found.to_frame()["radius"].tolist() == [0.2, 0.2, 1.0, 1.0]
+
+
+def test_chunks_change_nothing(report, fragile):
+    chunked = audit(fragile, X, Y, k=2, radii=RADII, steps=30, seed=4, chunk_size=7)
+    for a, b in zip(chunked.attacks, report.attacks, strict=True):
+        assert a.precision == b.precision
+        assert a.distance == pytest.approx(b.distance)
+
+
+def test_a_domain_is_respected(fragile):
+    frozen = audit(fragile, X, Y, k=2, radii=(2.0,), steps=20, domain=r2et.Domain(frozen=list(range(6))))
+    assert [row.distance for row in frozen.attacks] == [0.0, 0.0]
+    assert "No attack" in frozen.verdict()
+
+
+def test_another_explainer_is_the_one_attacked(fragile):
+    explainer = r2et.GradientTimesInput()
+    found = audit(fragile, X, Y, k=2, radii=(0.5,), steps=10, explainer=explainer)
+    result = ERAttack(k=2, radius=0.5, steps=10, explainer=explainer)(fragile, X, seed=0)
+    assert found.attacks[0].precision == pytest.approx(float(result.precision.mean()))
+    assert "GradientTimesInput" in found.settings["explainer"]
+
+
+def test_pairs_of_inputs():
+    x = normal(8, 2, 5)
+    found = audit(Siamese(), x, torch.arange(8) % 2, k=2, radii=(0.5,), steps=5, explainer=r2et.Gradient(inputs=2))
+    assert found.features == 5
+    assert len(found.thickness) == 8
+
+
+# --- how it is handed over ------------------------------------------------------------------------------------
+
+
+def test_a_frame_has_a_row_for_each_attack_and_radius(report):
+    frame = report.to_frame()
+    assert frame["attack"].tolist() == ["ERAttack", "MSEAttack"] * 2
+    assert frame["radius"].tolist() == [0.5, 0.5, 2.0, 2.0]
+    assert list(frame.columns) == [
+        "attack",
+        "radius",
+        "precision",
+        "displaced",
+        "changed",
+        "sensitivity",
+        "distance",
+    ]
+
+
+def test_a_dict_is_json_and_holds_everything(report):
+    found = report.to_dict()
+    assert strict_json(found) == found
+    assert found["attacks"] == report.to_frame().to_dict("records")
+    assert found["thickness"]["values"] == report.thickness.tolist()
+    assert found["thickness"]["minimum"] == float(report.thickness.min())
+    assert found["thickness"]["mean"] == pytest.approx(float(report.thickness.mean()))
+    assert found["verdict"] == report.verdict()
+    assert found["settings"]["radii"] == list(RADII)
+    assert found["settings"]["steps"] == 30
+    assert found["settings"]["seed"] == 4
+
+
+def test_a_summary_shows_every_attack(report):
+    lines = report.summary().splitlines()
+    assert " ".join(report.summary().split()).startswith(report.verdict())
+    for row in report.attacks:
+        (line,) = [line for line in lines if line.split()[:2] == [row.attack, f"{row.radius:g}"]]
+        assert f"{100 * row.precision:.1f}" in line
+        assert f"{row.displaced:.2f}" in line
+        assert f"{row.changed:.1%}" in line
+    assert any("24 inputs, 6 features, k = 2" in line for line in lines)
+    assert f"accuracy {report.accuracy:.4f}" in report.summary()
+
+
+def test_a_summary_fits_80_columns(report):
+    stable = audit(linear(), X, Y, k=2, radii=RADII, steps=2)
+    many = normal(1000, 30)
+    wide = audit(
+        nn.Sequential(nn.Linear(30, 8), nn.ReLU(), nn.Linear(8, 2)).double(),
+        many,
+        (many[:, 0] > 0).long(),
+        k=12,
+        radii=(0.125, 12.25),
+        steps=2,
+    )
+    lines = [line for found in (report, stable, wide) for line in found.summary().splitlines()]
+    assert len(lines) > 20
+    assert [line for line in lines if len(line) > 80] == []
+
+
+# --- corners --------------------------------------------------------------------------------------------------
+
+
+def test_labels_of_one_class_have_no_auc(fragile):
+    found = audit(fragile, X[:6], torch.zeros(6, dtype=torch.long), k=2, radii=(0.5,), steps=2)
+    assert math.isnan(found.auc)
+    assert found.to_dict()["auc"] is None
+    strict_json(found.to_dict())
+    assert "nan" in found.summary().lower() or "AUC" not in found.summary()
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_model_is_left_as_it_was(training):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Dropout(0.5), nn.Linear(4, 2)).double()
+    model.train(training)
+    model[1].eval()  # somebody froze its statistics
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    flags = [module.training for module in model.modules()]
+    first = audit(model, X, Y, k=2, radii=(0.5,), steps=3)
+    assert [module.training for module in model.modules()] == flags
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert all(p.grad is None for p in model.parameters())
+    again = audit(model, X, Y, k=2, radii=(0.5,), steps=3)
+    assert again.to_dict() == first.to_dict(), "dropout is off"
+
+
+def test_flags_come_back_after_an_error():
+    model = nn.Sequential(nn.Linear(6, 2), nn.Dropout(0.5)).double().train()
+    with pytest.raises(InputError):
+        audit(model, X, Y, k=6, radii=(0.5,))
+    assert model.training
+    assert model[1].training
+
+
+BAD = {
+    "nan": (
+        {"x": X.index_put((torch.tensor([2]), torch.tensor([1])), torch.tensor(float("nan")).double())},
+        "nan",
+    ),
+    "integer": ({"x": X.long()}, "int64"),
+    "empty": ({"x": X[:0], "y": Y[:0]}, "empty"),
+    "one sample": ({"x": X[0], "y": Y[:1]}, r"\(6,\)"),
+    "too few labels": ({"y": Y[:5]}, "5 labels for 24 rows"),
+    "float labels": ({"y": Y.double()}, "float64"),
+    "label out of range": ({"y": Y + 1}, "label 2"),
+    "all labels out of range": ({"y": torch.full_like(Y, 7)}, "label 7"),
+    "all labels negative": ({"y": torch.full_like(Y, -1)}, "label -1"),
+    "k = 0": ({"k": 0}, "k=0"),
+    "k = n": ({"k": 6}, "k=6"),
+    "k > n": ({"k": 60}, "k=60"),
+    "k not whole": ({"k": 2.5}, "2.5"),
+    "no radius": ({"radii": ()}, "radii is empty"),
+    "radius 0": ({"radii": (0.5, 0.0)}, "radius=0.0"),
+    "radius negative": ({"radii": (-1.0,)}, "radius=-1.0"),
+    "radius nan": ({"radii": (float("nan"),)}, "radius=nan"),
+    "steps": ({"steps": 0}, "steps.*0"),
+    "chunk size": ({"chunk_size": 0}, "chunk_size.*0"),
+    "domain": ({"domain": r2et.Domain(frozen=[17])}, "17"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input(name):
+    changes, message = BAD[name]
+    given = {"x": X, "y": Y, "k": 2, "radii": (0.5,), "steps": 2, **changes}
+    with pytest.raises(InputError, match=message):
+        audit(linear(), given.pop("x"), given.pop("y"), **given)
+
+
+class Detached(nn.Module):
+    def forward(self, x):
+        return x.detach()[:, :2]
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (nn.Sequential(mlp(), nn.Softmax(dim=1)), "softmax"),
+        (nn.Linear(6, 1).double(), "one column"),
+        (Detached(), "no gradient"),
+    ],
+    ids=["probabilities", "one logit", "no gradient"],
+)
+def test_bad_models(model, message):
+    with pytest.raises(ModelError, match=message):
+        audit(model, X, Y, k=2, radii=(0.5,), steps=2)
+
+
+def test_float32_models_and_doubles_agree_on_the_verdict():
+    torch.manual_seed(0)
+    model = models.Linear(6, 2)
+    single = audit(model, X.float(), Y, k=2, radii=(0.5,), steps=3)
+    double = audit(model.double(), X, Y, k=2, radii=(0.5,), steps=3)
+    assert single.verdict() == double.verdict()
+
+
+def test_a_quadratic_score_is_moved_where_its_gradient_says():
+    # a gradient A x + b that changes its order at once when x moves along the difference of two features
+    model = quadratic(n=5, seed=2, curvature=3.0, c=50.0)
+    x = normal(10, 5) * 0.1
+    found = audit(model, x, torch.ones(10, dtype=torch.long), k=2, radii=(1.0,), steps=100)
+    assert found.accuracy == 1.0
+    assert found.attacks[0].changed > 0.5
+    for name in ("A", "b"):
+        assert getattr(model, name).grad is None

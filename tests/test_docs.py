@@ -1,0 +1,57 @@
+"""Every Python block of the documentation and of the README runs, page by page, as a reader would run it."""
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path) -> list[str]:
+    found = []
+    for indent, code in BLOCK.findall(page.read_text()):
+        found.append("\n".join(line.removeprefix(indent) for line in code.splitlines()))
+    return found
+
+
+def figures():
+    spec = importlib.util.spec_from_file_location("make_figures", ROOT / "docs" / "make_figures.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_python_blocks_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    namespace = {"__name__": "page"}
+    for number, code in enumerate(blocks(page), 1):
+        exec(compile(code, f"{page.name}, block {number}", "exec"), namespace)
+
+
+def test_there_are_blocks_to_run():
+    assert sum(len(blocks(page)) for page in PAGES) > 20
+
+
+def test_the_picture_of_two_distances_shows_what_it_says():
+    (_, far, far_distance, far_precision), (_, near, near_distance, near_precision) = figures().distance_example()
+    assert near_distance < far_distance
+    assert near_precision < far_precision == 1
+    original = figures().ORIGINAL
+    top = set(original.argsort(descending=True)[:3].tolist())
+    assert len(top & set(near.argsort(descending=True)[:3].tolist())) == round(3 * near_precision)
+    assert far_distance == pytest.approx(float(((far - original) ** 2).sum() ** 0.5))
+
+
+def test_results_pages_are_made_from_the_results_files():
+    made = figures()
+    for name, page in (("tabular", made.tabular_page), ("speed", made.speed_page)):
+        results = json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text())
+        assert (ROOT / "docs" / "results" / f"{name}.md").read_text() == page(results)

@@ -21,6 +21,7 @@ ORIGINAL = torch.tensor([0.90, 0.78, 0.66, 0.58, 0.50, 0.30, 0.20, 0.10])
 FAR = torch.tensor([1.35, 1.20, 1.05, 0.30, 0.20, 0.12, 0.08, 0.05])
 NEAR = torch.tensor([0.88, 0.55, 0.54, 0.70, 0.64, 0.32, 0.21, 0.11])
 TOP = 3
+BEGIN, END = "<!-- begin: made by docs/make_figures.py from benchmarks/results/tabular.json -->", "<!-- end -->"
 INK, SALIENT, OTHER = "#444444", "#c2571a", "#9fb3c8"
 
 
@@ -188,11 +189,37 @@ def speed_page(results: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def readme_table(results: dict[str, Any]) -> str:
+    """The best R2ET variant beside its rivals, for the README."""
+    lines = [
+        "| data | Linear | Vanilla | SP | best of the paper's R2ET | scale-free R2ET |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name in dict.fromkeys(row["data"] for row in results["table"]):
+        rows = {row["method"]: row for row in results["table"] if row["data"] == name}
+        paper = [rows[method] for method in ("r2et", "r2et-mm", "r2et-no-h", "r2et-mm-no-h")]
+        best = max((row for row in paper if row["passed"]), key=lambda row: row["precision"]["ERAttack"]["mean"])
+        cells = [
+            f"{100 * row['precision']['ERAttack']['mean']:.1f} at {row['test_auc']['mean']:.3f}"
+            for row in (rows["linear"], rows["vanilla"], rows["sp"], best, rows["r2et-sf"])
+        ]
+        lines.append(f"| {TITLES[name]} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def with_table(readme: str, table: str) -> str:
+    """The README with the table between its two markers replaced."""
+    before, rest = readme.split(BEGIN)
+    return before + BEGIN + "\n" + table + END + rest.split(END)[1]
+
+
 def main() -> None:
     draw_distance(IMAGES / "distance.svg")
     tabular = json.loads((RESULTS / "tabular.json").read_text())
     draw_tabular(tabular, IMAGES / "tabular.svg")
     (ROOT / "docs" / "results" / "tabular.md").write_text(tabular_page(tabular))
+    readme = ROOT / "README.md"
+    readme.write_text(with_table(readme.read_text(), readme_table(tabular)))
     speed = json.loads((RESULTS / "speed.json").read_text())
     (ROOT / "docs" / "results" / "speed.md").write_text(speed_page(speed))
 

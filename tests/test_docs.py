@@ -55,3 +55,6 @@ def test_results_pages_are_made_from_the_results_files():
     for name, page in (("tabular", made.tabular_page), ("speed", made.speed_page)):
         results = json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text())
         assert (ROOT / "docs" / "results" / f"{name}.md").read_text() == page(results)
+        if name == "tabular":
+            readme = (ROOT / "README.md").read_text()
+            assert readme == made.with_table(readme, made.readme_table(results))

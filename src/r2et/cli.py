@@ -90,7 +90,7 @@ def demo(output: Output = Path("demo"), seed: Seed = 0, as_json: AsJson = False)
             f"{100 * row['precision']['MSEAttack']:.1f}",
             f"{row['thickness']:.4f}",
             f"{row['displaced']:.2f} of 8",
-            f"{row['seconds']:.1f} s",
+            f"{row['seconds']:.0f} s",
         ]
         for row in found["models"]
     ]

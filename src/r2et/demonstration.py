@@ -3,6 +3,8 @@
 import json
 import textwrap
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,12 @@ from r2et.attacks import ERAttack, MSEAttack
 from r2et.stability import thickness
 from r2et.training import METHODS, save_model, train_method
 
-SHOWN = ("linear", "vanilla", "sp", "r2et-sf")
+SHOWN: dict[str, dict[str, float]] = {
+    "linear": {},
+    "vanilla": {},
+    "sp": {},
+    "r2et-sf": {"gap": 0.3, "curvature": 0.3},
+}
 RADIUS = 1.0
 STEPS = 1000
 EPOCHS = 100
@@ -33,10 +40,12 @@ def run_demo(output: Path, seed: int = 0, progress: bool = False) -> dict[str, A
         raise InputError(f"cannot write to --output {str(output)!r}: {error}; name another folder") from error
     loaded = data.load("breast-cancer")
     rows = []
-    with progress_bar("demo", 3 * len(SHOWN), progress) as advance:
-        for name in SHOWN:
+    with _one_thread(), progress_bar("demo", 3 * len(SHOWN), progress) as advance:
+        for name, settings in SHOWN.items():
             started = time.perf_counter()
-            result = train_method(name, loaded.train, loaded.validation, loaded.k, seed=seed, epochs=EPOCHS)
+            result = train_method(
+                name, loaded.train, loaded.validation, loaded.k, settings, seed=seed, epochs=EPOCHS, batch_size=32
+            )
             advance(1)
             precision, displaced = {}, 0.0
             for attack in (
@@ -51,6 +60,7 @@ def run_demo(output: Path, seed: int = 0, progress: bool = False) -> dict[str, A
                 {
                     "method": name,
                     "title": METHODS[name].title,
+                    "settings": METHODS[name].settings(settings),
                     "auc": metrics.auc(result.model, loaded.test.x, loaded.test.y),
                     "precision": precision,
                     "thickness": float(
@@ -72,6 +82,17 @@ def run_demo(output: Path, seed: int = 0, progress: bool = False) -> dict[str, A
     }
     (output / "demo.json").write_text(json.dumps(found_all, indent=1) + "\n")
     return found_all
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Networks this small gain nothing from more threads, and on a busy machine threads wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def reading(rows: list[dict[str, Any]], k: int, radius: float) -> str:

@@ -1,15 +1,13 @@
 """The template of every attack: `__call__` is final (checks, judging, result); a subclass writes `run`."""
 
-import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Literal, final, get_args
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import final, get_args, overload
 
 import torch
 from torch import Tensor, nn
 
-from r2et import ranking
 from r2et._checks import (
     InputError,
     check_choice,
@@ -22,11 +20,10 @@ from r2et._checks import (
 )
 from r2et._progress import progress_bar
 from r2et.attacks.domain import Domain
+from r2et.attacks.search import Keep, Norm, Predictions, Search, rowwise
 from r2et.explain import Explainer, Gradient
-from r2et.explain.base import forward, prediction, unit
+from r2et.explain.base import forward, prediction
 from r2et.scores import predicted_class
-
-Keep = Literal["best", "last"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +34,7 @@ class AttackResult:
         x: the perturbed inputs (N, *features).
         precision: P@k of the explanations before and after (N,), the mean over both inputs of a pair.
         kept: whether the predicted class is unchanged, bool (N,).
-        distance: L2 norm of the perturbation (N,), the joint norm of a pair.
+        distance: norm of the perturbation (N,), the joint norm of a pair.
         first_flip: the first iteration, counted from 1, whose P@k was below `flip_below` (N,), for either input of
             a pair; -1 = never.
         before: explanations of the clean inputs (N, ..., n).
@@ -61,141 +58,21 @@ class AttackResult:
         )
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """One set of iterates, judged on the real model.
-
-    Attributes:
-        x: the iterates (N, *features); require gradients if the explanation is to be differentiated.
-        logits: (N, C).
-        scores: the judged explanation (N, ..., n).
-        precision: (N,), the mean over both inputs of a pair.
-        lowest: (N,), the lower of the two.
-        kept: bool (N,).
-    """
-
-    x: Tensor
-    logits: Tensor
-    scores: Tensor
-    precision: Tensor
-    lowest: Tensor
-    kept: Tensor
-
-
-@dataclass
-class Search:
-    """The state of one attack on one batch: what is attacked, what is allowed, and the best found so far."""
-
-    model: nn.Module
-    x: Tensor
-    target: Tensor
-    before: Tensor
-    k: int
-    radius: float
-    cap: float | None
-    keep: Keep
-    flip_below: float
-    explainer: Explainer
-    domain: Domain
-    record: bool
-    advance: Callable[[int], None]
-    seed: int
-    iteration: int = 0
-    best: Tensor = field(init=False)
-    precision: Tensor = field(init=False)
-    kept: Tensor = field(init=False)
-    first_flip: Tensor = field(init=False)
-    history: list[Tensor] = field(init=False, default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.top = ranking.top_k_mask(self.before, self.k)
-        self.pair_weights = ranking.all_pair_weights(self.before, self.k)
-        self.best = self.x.clone()
-        self.precision = torch.ones(len(self.x), dtype=self.before.dtype, device=self.x.device)
-        self.kept = torch.ones_like(self.target, dtype=torch.bool)
-        self.first_flip = torch.full_like(self.target, -1)
-        self.history = [self.precision] if self.record else []
-        inputs = self.explainer.inputs
-        self.movable = self.domain.movable(self.x.flatten(start_dim=inputs).shape[-1], self.x.device)
-
-    def evaluate(self, x: Tensor, create_graph: bool = False) -> Evaluation:
-        """Explain and judge iterates; with `create_graph` the scores can be differentiated by `x`."""
-        point, logits = forward(self.model, x)
-        with torch.enable_grad():
-            attributions = self.explainer.attribute(self.model, point, self.target, create_graph, logits)
-            scores = self.explainer.flatten(attributions)
-        overlap = ranking.overlap(self.top, ranking.top_k_mask(scores.detach(), self.k), scores.dtype)
-        precision, lowest = (overlap.mean(1), overlap.amin(1)) if overlap.ndim > 1 else (overlap, overlap)
-        kept = predicted_class(logits) == self.target
-        return Evaluation(point, logits, scores, precision, lowest, kept)
-
-    def submit(self, found: Evaluation) -> None:
-        """Hand in the iterates of one iteration: the best feasible one of each row is remembered."""
-        self.iteration += 1
-        if self.keep == "last":
-            better = torch.ones_like(self.kept)
-        else:
-            better = found.kept & (found.precision < self.precision)
-        counts = found.lowest < self.flip_below
-        if self.keep == "best":
-            counts = counts & found.kept
-        self.first_flip[counts & (self.first_flip < 0)] = self.iteration
-        self.best = torch.where(_rows(better, self.x), found.x.detach(), self.best)
-        self.precision = torch.where(better, found.precision, self.precision)
-        self.kept = torch.where(better, found.kept, self.kept)
-        if self.record:
-            self.history.append(found.precision)
-        self.advance(1)
-
-    def project(self, x: Tensor) -> Tensor:
-        """The iterates inside the budget and the domain."""
-        delta = x - self.x
-        if self.cap is not None:
-            delta = delta.clamp(-self.cap, self.cap)
-        delta = self._inside(self.x + delta) - self.x
-        length = delta.flatten(start_dim=1).norm(dim=1)
-        factor = (self.radius / length.clamp_min(self.radius)).to(x.dtype)
-        # shrinking towards the clean input leaves the domain by rounding at most
-        return self._inside(self.x + delta * _rows(factor, x))
-
-    def _inside(self, x: Tensor) -> Tensor:
-        inputs = self.explainer.inputs
-        return self.domain.clamp(x.flatten(inputs), self.x.flatten(inputs)).reshape(self.x.shape)
-
-    def allowed(self, step: Tensor) -> Tensor:
-        """A direction without its components along features that cannot move."""
-        if self.movable.all():
-            return step
-        flat = step.flatten(start_dim=self.explainer.inputs)
-        return (flat * self.movable).reshape(step.shape)
-
-    def random_directions(self) -> Tensor:
-        """A unit vector a row (N, *features), from the seed and the row's own values.
-
-        A row gets the same direction alone and in any batch.
-        """
-        rows = self.x.detach().cpu().double().flatten(start_dim=1).numpy()
-        draws = []
-        for row in rows:
-            digest = hashlib.blake2b(row.tobytes(), digest_size=7, key=str(self.seed).encode()).digest()
-            generator = torch.Generator().manual_seed(int.from_bytes(digest, "little"))
-            draws.append(torch.randn(len(row), generator=generator, dtype=torch.float64))
-        directions = self.allowed(torch.stack(draws).to(self.x).reshape(self.x.shape))
-        return unit(directions)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Attack(ABC):
     """The base class of attacks on the top-k set (Eq. 1).
 
     Args:
         k: size of the salient set.
-        radius: L2 budget of the perturbation, in the units of x.
+        radius: budget of the perturbation, in the units of x.
+        norm: of the budget, "l2" or "linf".
         steps: iterations.
         keep: "best" returns the iterate with the lowest P@k among those that keep the prediction; "last" the
             last iterate, whatever it predicts.
         flip_below: an iterate counts as a flip when its P@k is below this.
         cap: optional L-infinity budget on top.
+        predictions: further predictions that must be kept: inputs to a list of logits (the two single-input
+            classifiers beside a Siamese net; S = 3 in App. B.2.3). None = the model's own alone.
         explainer: the explanation that is attacked and judged.
         history: record P@k at each iteration.
     """
@@ -205,18 +82,47 @@ class Attack(ABC):
     steps: int = 1000
     keep: Keep = "best"
     flip_below: float = 1.0
+    norm: Norm = "l2"
     cap: float | None = None
+    predictions: Predictions | None = None
     explainer: Explainer = field(default_factory=Gradient)
     history: bool = False
 
     def __post_init__(self) -> None:
         check_positive("radius", self.radius)
         check_choice("keep", self.keep, get_args(Keep))
+        check_choice("norm", self.norm, get_args(Norm))
         check_count("steps", self.steps)
         if not 0 < self.flip_below <= 1:
             raise InputError(f"flip_below is a P@k, above 0 and at most 1; got {self.flip_below}")
         if self.cap is not None:
             check_positive("cap", self.cap)
+
+    @overload
+    def __call__(
+        self,
+        model: nn.Module,
+        x: Tensor,
+        domain: Domain | None = ...,
+        seed: int | None = ...,
+        chunk_size: int | None = ...,
+        progress: bool = ...,
+        *,
+        radii: None = ...,
+    ) -> AttackResult: ...
+
+    @overload
+    def __call__(
+        self,
+        model: nn.Module,
+        x: Tensor,
+        domain: Domain | None = ...,
+        seed: int | None = ...,
+        chunk_size: int | None = ...,
+        progress: bool = ...,
+        *,
+        radii: Sequence[float],
+    ) -> list[AttackResult]: ...
 
     @final
     def __call__(
@@ -227,7 +133,9 @@ class Attack(ABC):
         seed: int | None = None,
         chunk_size: int | None = None,
         progress: bool = False,
-    ) -> AttackResult:
+        *,
+        radii: Sequence[float] | None = None,
+    ) -> AttackResult | list[AttackResult]:
         """Attack a batch.
 
         Args:
@@ -237,6 +145,11 @@ class Attack(ABC):
             seed: of random starts; None = 0. A row alone gets the same start as in a batch.
             chunk_size: how many rows are attacked at once; None = all.
             progress: show a progress bar.
+            radii: attack at each of these radii instead of `radius`. What a smaller one found counts for a larger
+                one too, so that P@k never rises with the radius.
+
+        Returns:
+            A result, or with `radii` a list of results in the order of the radii.
         """
         check_inputs(x)
         self.explainer.check_shape(x)
@@ -244,10 +157,23 @@ class Attack(ABC):
         check_chunk_size(chunk_size)
         domain = domain or Domain()
         domain.check(x[0].numel() // self.explainer.inputs)
+        if radii is not None and not radii:
+            raise InputError("radii is empty: name at least one")
+        attacks = {radius: replace(self, radius=radius) for radius in sorted(radii or [self.radius])}
         parts = x.detach().split(chunk_size or len(x))
-        with progress_bar(type(self).__name__, self.steps * len(parts), progress) as advance:
-            results = [self._attack(model, part, domain, seed or 0, advance) for part in parts]
-        return _join(results)
+        found: dict[float, AttackResult] = {}
+        with progress_bar(type(self).__name__, len(attacks) * self.iterations() * len(parts), progress) as advance:
+            smaller = None
+            for radius, attack in attacks.items():
+                result = _join([attack.attack(model, part, domain, seed or 0, advance) for part in parts])
+                if smaller is not None and self.keep == "best":
+                    result = _better(smaller, result)
+                found[radius] = smaller = result
+        return found[self.radius] if radii is None else [found[radius] for radius in radii]
+
+    def iterations(self) -> int:
+        """How many times `search.submit` is called, for the progress bar."""
+        return self.steps
 
     @abstractmethod
     def run(self, search: Search) -> None:
@@ -261,9 +187,10 @@ class Attack(ABC):
             attributions = self.explainer.attribute(model, point, predicted_class(logits), True, logits)
         return int(self.explainer.flatten(attributions).shape[-1])
 
-    def _attack(
+    def attack(
         self, model: nn.Module, x: Tensor, domain: Domain, seed: int, advance: Callable[[int], None]
     ) -> AttackResult:
+        """Attack one chunk at one radius, without checks: what `__call__` and attacks made of attacks use."""
         target = prediction(model, x)
         before = self.explainer(model, x, target)
         search = Search(
@@ -273,6 +200,7 @@ class Attack(ABC):
             before=before,
             k=self.k,
             radius=self.radius,
+            norm=self.norm,
             cap=self.cap,
             keep=self.keep,
             flip_below=self.flip_below,
@@ -281,23 +209,19 @@ class Attack(ABC):
             record=self.history,
             advance=advance,
             seed=seed,
+            predictions=self.predictions,
         )
         self.run(search)
         return AttackResult(
             x=search.best,
             precision=search.precision,
             kept=search.kept,
-            distance=(search.best - x).flatten(start_dim=1).norm(dim=1),
+            distance=search.distance(search.best),
             first_flip=search.first_flip,
             before=before,
             after=self.explainer(model, search.best, target),
             history=torch.stack(search.history) if search.record else None,
         )
-
-
-def _rows(values: Tensor, like: Tensor) -> Tensor:
-    """(N,) shaped to multiply (N, *features)."""
-    return values.reshape(-1, *[1] * (like.ndim - 1))
 
 
 def _join(results: list[AttackResult]) -> AttackResult:
@@ -309,3 +233,13 @@ def _join(results: list[AttackResult]) -> AttackResult:
     }
     histories = [result.history for result in results if result.history is not None]
     return AttackResult(**joined, history=torch.cat(histories, dim=1) if histories else None)
+
+
+def _better(first: AttackResult, second: AttackResult) -> AttackResult:
+    """The second result, with the rows of the first where that has the lower P@k."""
+    rows = first.precision < second.precision
+    chosen = {
+        name: torch.where(rowwise(rows, getattr(second, name)), getattr(first, name), getattr(second, name))
+        for name in ("x", "precision", "kept", "distance", "first_flip", "after")
+    }
+    return replace(second, **chosen)

@@ -6,14 +6,15 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from r2et.attacks.base import Attack, Evaluation, Search
-from r2et.explain.base import derivative, unit
+from r2et.attacks.base import Attack
+from r2et.attacks.search import Evaluation, Search
+from r2et.explain.base import derivative
 from r2et.scores import Score, check_score, probability_slope
 
 
 @dataclass(frozen=True, kw_only=True)
 class GradientDescentAttack(Attack):
-    """L2-normalised steps of length radius / steps that lower a loss of the explanation.
+    """Steps of length radius / steps, in the norm of the budget, that lower a loss of the explanation.
 
     Args:
         score: the score whose explanation the loss sees; the paper's is the probability. Success is judged on
@@ -48,7 +49,7 @@ class GradientDescentAttack(Attack):
             with torch.enable_grad():
                 loss = self.loss(self._explanation(search, current), search, clean).sum()
             slope = derivative(loss, current.x)
-            x = search.project(current.x.detach() - length * unit(search.allowed(slope)))
+            x = search.project(current.x.detach() - length * search.direction(slope))
             # the last iterate is judged, not left again
             current = search.evaluate(x, create_graph=step + 1 < self.steps)
             search.submit(current)

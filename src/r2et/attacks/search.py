@@ -1,0 +1,174 @@
+"""What one attack on one batch knows: what is attacked, what is allowed, and the best found so far."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from r2et import ranking
+from r2et.attacks.domain import Domain
+from r2et.explain import Explainer
+from r2et.explain.base import forward, unit
+from r2et.scores import predicted_class
+
+Keep = Literal["best", "last"]
+Norm = Literal["l2", "linf"]
+#: further predictions that must not change: inputs (N, *features) to a list of logits (N, C) each
+Predictions = Callable[[Tensor], Sequence[Tensor]]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One set of iterates, judged on the real model.
+
+    Attributes:
+        x: the iterates (N, *features); require gradients if the explanation is to be differentiated.
+        logits: (N, C).
+        scores: the judged explanation (N, ..., n).
+        precision: (N,), the mean over both inputs of a pair.
+        lowest: (N,), the lower of the two.
+        kept: bool (N,).
+    """
+
+    x: Tensor
+    logits: Tensor
+    scores: Tensor
+    precision: Tensor
+    lowest: Tensor
+    kept: Tensor
+
+
+@dataclass
+class Search:
+    """The state of one attack on one batch: what is attacked, what is allowed, and the best found so far."""
+
+    model: nn.Module
+    x: Tensor
+    target: Tensor
+    before: Tensor
+    k: int
+    radius: float
+    norm: Norm
+    cap: float | None
+    keep: Keep
+    flip_below: float
+    explainer: Explainer
+    domain: Domain
+    record: bool
+    advance: Callable[[int], None]
+    seed: int
+    predictions: Predictions | None = None
+    iteration: int = 0
+    best: Tensor = field(init=False)
+    precision: Tensor = field(init=False)
+    kept: Tensor = field(init=False)
+    first_flip: Tensor = field(init=False)
+    history: list[Tensor] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.top = ranking.top_k_mask(self.before, self.k)
+        self.pair_weights = ranking.all_pair_weights(self.before, self.k)
+        self.best = self.x.clone()
+        self.precision = torch.ones(len(self.x), dtype=self.before.dtype, device=self.x.device)
+        self.kept = torch.ones_like(self.target, dtype=torch.bool)
+        self.first_flip = torch.full_like(self.target, -1)
+        self.history = [self.precision] if self.record else []
+        inputs = self.explainer.inputs
+        self.movable = self.domain.movable(self.x.flatten(start_dim=inputs).shape[-1], self.x.device)
+        self.others = self.other_classes(self.x)
+
+    def evaluate(self, x: Tensor, create_graph: bool = False) -> Evaluation:
+        """Explain and judge iterates; with `create_graph` the scores can be differentiated by `x`."""
+        point, logits = forward(self.model, x)
+        with torch.enable_grad():
+            attributions = self.explainer.attribute(self.model, point, self.target, create_graph, logits)
+            scores = self.explainer.flatten(attributions)
+        overlap = ranking.overlap(self.top, ranking.top_k_mask(scores.detach(), self.k), scores.dtype)
+        precision, lowest = (overlap.mean(1), overlap.amin(1)) if overlap.ndim > 1 else (overlap, overlap)
+        kept = predicted_class(logits) == self.target
+        for now, clean in zip(self.other_classes(x), self.others, strict=True):
+            kept = kept & (now == clean)
+        return Evaluation(point, logits, scores, precision, lowest, kept)
+
+    def other_classes(self, x: Tensor) -> list[Tensor]:
+        """The classes that further predictions assign to inputs (N, *features), int64 (N,) each."""
+        if self.predictions is None:
+            return []
+        with torch.no_grad():
+            return [predicted_class(logits) for logits in self.predictions(x.detach())]
+
+    def submit(self, found: Evaluation) -> None:
+        """Hand in the iterates of one iteration: the best feasible one of each row is remembered."""
+        self.iteration += 1
+        if self.keep == "last":
+            better = torch.ones_like(self.kept)
+        else:
+            better = found.kept & (found.precision < self.precision)
+        counts = found.lowest < self.flip_below
+        if self.keep == "best":
+            counts = counts & found.kept
+        self.first_flip[counts & (self.first_flip < 0)] = self.iteration
+        self.best = torch.where(rowwise(better, self.x), found.x.detach(), self.best)
+        self.precision = torch.where(better, found.precision, self.precision)
+        self.kept = torch.where(better, found.kept, self.kept)
+        if self.record:
+            self.history.append(found.precision)
+        self.advance(1)
+
+    def project(self, x: Tensor) -> Tensor:
+        """The iterates inside the budget and the domain."""
+        delta = x - self.x
+        if self.cap is not None:
+            delta = delta.clamp(-self.cap, self.cap)
+        if self.norm == "linf":
+            return self._inside(self.x + delta.clamp(-self.radius, self.radius))
+        delta = self._inside(self.x + delta) - self.x
+        length = delta.flatten(start_dim=1).norm(dim=1)
+        factor = (self.radius / length.clamp_min(self.radius)).to(x.dtype)
+        # shrinking towards the clean input leaves the domain by rounding at most
+        return self._inside(self.x + delta * rowwise(factor, x))
+
+    def _inside(self, x: Tensor) -> Tensor:
+        inputs = self.explainer.inputs
+        return self.domain.clamp(x.flatten(inputs), self.x.flatten(inputs)).reshape(self.x.shape)
+
+    def allowed(self, step: Tensor) -> Tensor:
+        """A direction without its components along features that cannot move."""
+        if self.movable.all():
+            return step
+        flat = step.flatten(start_dim=self.explainer.inputs)
+        return (flat * self.movable).reshape(step.shape)
+
+    def direction(self, slope: Tensor) -> Tensor:
+        """The step of length 1 in the attack's norm that follows a slope (N, *features) best."""
+        slope = self.allowed(slope)
+        return unit(slope) if self.norm == "l2" else slope.sign()
+
+    def distance(self, x: Tensor) -> Tensor:
+        """How far iterates are from the clean inputs, in the attack's norm, (N,)."""
+        delta = (x - self.x).flatten(start_dim=1)
+        distance: Tensor = delta.norm(dim=1) if self.norm == "l2" else delta.abs().amax(1)
+        return distance
+
+    def random_directions(self, draw: int = 0) -> Tensor:
+        """A vector of length 1 a row (N, *features), from the seed, the draw and the row's own values.
+
+        A row gets the same direction alone and in any batch.
+        """
+        rows = self.x.detach().cpu().double().flatten(start_dim=1).numpy()
+        draws = []
+        for row in rows:
+            digest = hashlib.blake2b(
+                row.tobytes(), digest_size=7, key=str(self.seed).encode(), salt=draw.to_bytes(8, "little")
+            ).digest()
+            generator = torch.Generator().manual_seed(int.from_bytes(digest, "little"))
+            draws.append(torch.randn(len(row), generator=generator, dtype=torch.float64))
+        return self.direction(torch.stack(draws).to(self.x).reshape(self.x.shape))
+
+
+def rowwise(values: Tensor, like: Tensor) -> Tensor:
+    """(N,) shaped to multiply (N, *features)."""
+    return values.reshape(-1, *[1] * (like.ndim - 1))

@@ -1,7 +1,21 @@
 """Attacks on the top-k set: small perturbations that change the explanation and not the prediction."""
 
 from r2et.attacks.base import Attack, AttackResult
+from r2et.attacks.boundary import BoundaryAttack
 from r2et.attacks.domain import Domain
+from r2et.attacks.minimal import MinimalFlip
+from r2et.attacks.noise import NoiseAttack
 from r2et.attacks.pgd import ERAttack, MSEAttack
+from r2et.attacks.worst_case import WorstCase
 
-__all__ = ["Attack", "AttackResult", "Domain", "ERAttack", "MSEAttack"]
+__all__ = [
+    "Attack",
+    "AttackResult",
+    "BoundaryAttack",
+    "Domain",
+    "ERAttack",
+    "MSEAttack",
+    "MinimalFlip",
+    "NoiseAttack",
+    "WorstCase",
+]

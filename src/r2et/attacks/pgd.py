@@ -1,6 +1,7 @@
 """The paper's two attacks: projected gradient steps of a fixed length on a loss of the explanation (Sec. 6.1)."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -35,9 +36,33 @@ class GradientDescentAttack(Attack):
         """The first iterate (N, *features)."""
         return search.x
 
+    def value(self, search: Search) -> Callable[[Evaluation], Tensor]:
+        """The loss of judged iterates, (N,), as a function of them; called once a run."""
+        clean = self._explanation(search, search.evaluate(search.x, create_graph=True)).detach()
+
+        def value(found: Evaluation) -> Tensor:
+            with torch.enable_grad():
+                return self.loss(self._explanation(search, found), search, clean)
+
+        return value
+
+    def slope(self, search: Search) -> Callable[[Evaluation], Tensor]:
+        """The slope that a step goes against, (N, *features), as a function of judged iterates.
+
+        Called once a run: the function may remember what it has seen.
+        """
+        value = self.value(search)
+
+        def slope(found: Evaluation) -> Tensor:
+            with torch.enable_grad():
+                total = value(found).sum()
+            return derivative(total, found.x)
+
+        return slope
+
     def run(self, search: Search) -> None:
         """Take the steps; each iterate is judged by the same pass that gives its gradient."""
-        clean = self._explanation(search, search.evaluate(search.x, create_graph=True)).detach()
+        slope = self.slope(search)
         length = self.radius / self.steps
         x = self.start(search)
         current = search.evaluate(x, create_graph=True)
@@ -46,10 +71,7 @@ class GradientDescentAttack(Attack):
             search.submit(current)
             first = 1
         for step in range(first, self.steps):
-            with torch.enable_grad():
-                loss = self.loss(self._explanation(search, current), search, clean).sum()
-            slope = derivative(loss, current.x)
-            x = search.project(current.x.detach() - length * search.direction(slope))
+            x = search.project(current.x.detach() - length * search.direction(slope(current)))
             # the last iterate is judged, not left again
             current = search.evaluate(x, create_graph=step + 1 < self.steps)
             search.submit(current)

@@ -43,7 +43,10 @@ class Evaluation:
 
 @dataclass
 class Search:
-    """The state of one attack on one batch: what is attacked, what is allowed, and the best found so far."""
+    """The state of one attack on one batch: what is attacked, what is allowed, and the best found so far.
+
+    The best iterate of a row is the one with the lowest P@k, or with `nearest` the flip that is nearest to x.
+    """
 
     model: nn.Module
     x: Tensor
@@ -61,6 +64,7 @@ class Search:
     advance: Callable[[int], None]
     seed: int
     predictions: Predictions | None = None
+    nearest: bool = False
     iteration: int = 0
     best: Tensor = field(init=False)
     precision: Tensor = field(init=False)
@@ -105,6 +109,9 @@ class Search:
         self.iteration += 1
         if self.keep == "last":
             better = torch.ones_like(self.kept)
+        elif self.nearest:
+            nearer = (self.precision == 1) | (self.distance(found.x.detach()) < self.distance(self.best))
+            better = found.kept & (found.lowest < self.flip_below) & nearer
         else:
             better = found.kept & (found.precision < self.precision)
         counts = found.lowest < self.flip_below
@@ -117,6 +124,21 @@ class Search:
         if self.record:
             self.history.append(found.precision)
         self.advance(1)
+
+    def adopt(self, rows: Tensor, x: Tensor, precision: Tensor, first_flip: Tensor) -> None:
+        """Take over what an attack found for some rows (M,), judged by it on the same model, where that is better.
+
+        Args:
+            rows: their numbers, int64 (M,).
+            x: perturbed inputs (M, *features) that keep the prediction.
+            precision: their P@k (M,).
+            first_flip: in iterations of that attack (M,), -1 = never.
+        """
+        better = precision < self.precision[rows]
+        self.best[rows] = torch.where(rowwise(better, x), x, self.best[rows])
+        self.precision[rows] = torch.where(better, precision, self.precision[rows])
+        earlier = (first_flip >= 0) & (self.first_flip[rows] < 0)
+        self.first_flip[rows] = torch.where(earlier, self.iteration + first_flip, self.first_flip[rows])
 
     def project(self, x: Tensor) -> Tensor:
         """The iterates inside the budget and the domain."""
@@ -154,9 +176,13 @@ class Search:
         return distance
 
     def random_directions(self, draw: int = 0) -> Tensor:
-        """A vector of length 1 a row (N, *features), from the seed, the draw and the row's own values.
+        """A vector of length 1 in the attack's norm a row, (N, *features); the same for a row in any batch."""
+        return self.direction(self.random_numbers(draw))
 
-        A row gets the same direction alone and in any batch.
+    def random_numbers(self, draw: int = 0, extra: int = 0) -> Tensor:
+        """Standard normal numbers (N, *features) from the seed, the draw and each row's own values.
+
+        With `extra` there are so many more of them behind, as (N, features + extra).
         """
         rows = self.x.detach().cpu().double().flatten(start_dim=1).numpy()
         draws = []
@@ -165,8 +191,9 @@ class Search:
                 row.tobytes(), digest_size=7, key=str(self.seed).encode(), salt=draw.to_bytes(8, "little")
             ).digest()
             generator = torch.Generator().manual_seed(int.from_bytes(digest, "little"))
-            draws.append(torch.randn(len(row), generator=generator, dtype=torch.float64))
-        return self.direction(torch.stack(draws).to(self.x).reshape(self.x.shape))
+            draws.append(torch.randn(len(row) + extra, generator=generator, dtype=torch.float64))
+        numbers = torch.stack(draws).to(self.x)
+        return numbers if extra else numbers.reshape(self.x.shape)
 
 
 def rowwise(values: Tensor, like: Tensor) -> Tensor:

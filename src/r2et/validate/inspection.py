@@ -65,6 +65,17 @@ def check(model: nn.Module, x: Tensor, k: int | None = None, explainer: Explaine
     return Report(tuple(sorted(found, key=lambda finding: rank[finding.severity])))
 
 
+def piecewise_linear(model: nn.Module, x: Tensor) -> bool:
+    """Whether activations of a model have no second derivative, seen on a few rows of x (N, *features).
+
+    >>> piecewise_linear(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)), torch.randn(8, 3))
+    True
+    """
+    with _unchanged(model, x.device):
+        calls, _ = record(model, x[:FEW_ROWS])
+    return any(finding.code == "piecewise-linear" for finding in activation_findings(calls))
+
+
 def _derivative_failure(model: nn.Module, x: Tensor, inputs: int) -> str | None:
     """The error when the gradient of the log-odds is differentiated again, by all that it depends on."""
     try:

@@ -1,0 +1,161 @@
+"""The attack to believe first: the scale-free explanation, the pairs next to the boundary, adaptive steps."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from r2et import validate
+from r2et._checks import check_choice, check_count, check_positive
+from r2et.attacks.base import Attack
+from r2et.attacks.search import Evaluation, Search, rowwise
+from r2et.explain.base import derivative, forward
+from r2et.scores import log_odds
+
+BoundaryLoss = Literal["hinge", "soft"]
+#: pairs next to the boundary that the hinge sees; farther ones weigh less than exp(-5)
+MOST_PAIRS = 16
+#: log-odds of the prediction below which an iterate is pushed back
+SAFE_MARGIN = 0.1
+#: softplus sharpness of the surrogate of a piecewise-linear net unless another is asked for
+DEFAULT_BETA = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundaryAttack(Attack):
+    """Pushes the weakest salient features below the strongest others.
+
+    Three differences from ERAttack, in the order of what they bring. It works on |grad s| / ||grad s||_1: the loss
+    of ERAttack is lowered most easily by moving p (1 - p), which reorders nothing. It looks at the pairs next to
+    the boundary, not at the mean over all pairs. And where a net is piecewise linear, with no curvature to follow,
+    the slope comes from a softplus copy; every iterate is judged on the real net. Steps adapt as in APGD: they are
+    halved when progress stalls, and the search goes on from the best point.
+
+    Args:
+        loss: "hinge": sum_q exp(-(q-1)/3) relu(q-th weakest salient - q-th strongest other + margin); "soft": a
+            smooth count of the salient features above the boundary.
+        restarts: searches from a random point after the one from x; each takes `steps`.
+        beta: sharpness of the softplus copy; None = 10 for a piecewise-linear net, no copy for a smooth one.
+
+    >>> model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    >>> result = BoundaryAttack(k=2, radius=0.5, steps=20)(model, torch.randn(4, 6))
+    >>> bool((result.distance <= 0.5 + 1e-6).all()), bool(result.kept.all())
+    (True, True)
+    """
+
+    steps: int = 100
+    loss: BoundaryLoss = "hinge"
+    restarts: int = 1
+    beta: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("loss", self.loss, get_args(BoundaryLoss))
+        check_count("restarts", self.restarts)
+        if self.beta is not None:
+            check_positive("beta", self.beta)
+
+    def iterations(self) -> int:
+        """Steps of all restarts."""
+        return self.steps * self.restarts
+
+    def run(self, search: Search) -> None:
+        """Search from x, then from random points at half the radius."""
+        guide = surrogate(search, self.beta)
+        for restart in range(self.restarts):
+            start = search.x
+            if restart:
+                start = search.project(search.x + self.radius / 2 * search.random_directions(restart))
+            self._search(search, guide, start)
+
+    def _search(self, search: Search, guide: nn.Module, start: Tensor) -> None:
+        x = previous = start
+        step = torch.full((len(x),), self.radius, dtype=x.dtype, device=x.device)
+        value, slope = self._value_and_slope(search, guide, x, submit=False)
+        best, best_value, best_slope = x, value, slope
+        improved, at_last_check, last_best = torch.zeros_like(value), step.clone(), value.clone()
+        checks = checkpoints(self.steps)
+        since = 0
+        for number in range(1, self.steps + 1):
+            ahead = search.project(x - rowwise(step, x) * search.direction(slope))
+            momentum = 0.25 if number > 1 else 0.0
+            moved = search.project(x + (1 - momentum) * (ahead - x) + momentum * (x - previous))
+            previous, x = x, moved
+            old = value
+            value, slope = self._value_and_slope(search, guide, x, last=number == self.steps)
+            improved += (value < old).to(value.dtype)
+            better = value < best_value
+            best = torch.where(rowwise(better, x), x, best)
+            best_slope = torch.where(rowwise(better, x), slope, best_slope)
+            best_value = torch.where(better, value, best_value)
+            if number in checks:
+                stalled = improved < 0.75 * (number - since)
+                stuck = (step == at_last_check) & (best_value >= last_best)
+                halve = stalled | stuck
+                at_last_check, last_best, since = step, best_value, number
+                step = torch.where(halve, step / 2, step)
+                x = torch.where(rowwise(halve, x), best, x)
+                previous = torch.where(rowwise(halve, x), best, previous)
+                slope = torch.where(rowwise(halve, x), best_slope, slope)
+                value = torch.where(halve, best_value, value)
+                improved = torch.zeros_like(improved)
+
+    def _value_and_slope(
+        self, search: Search, guide: nn.Module, x: Tensor, submit: bool = True, last: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """The loss of iterates (N,) and its gradient; the iterates are judged on the real model and handed in."""
+        if guide is search.model:
+            found = search.evaluate(x, create_graph=not last)
+            point, logits, scores = found.x, found.logits, found.scores
+        else:
+            found = search.evaluate(x)
+            point, logits = forward(guide, x)
+            with torch.enable_grad():
+                attributions = search.explainer.attribute(guide, point, search.target, not last, logits)
+                scores = search.explainer.flatten(attributions)
+        if submit:
+            search.submit(Evaluation(**{**vars(found), "x": found.x.detach(), "scores": found.scores.detach()}))
+        with torch.enable_grad():
+            value = self.boundary_loss(scores, search)
+            value = value + (SAFE_MARGIN - log_odds(logits, search.target)).relu()
+        if last:
+            return value.detach(), torch.zeros_like(x)
+        return value.detach(), derivative(value.sum(), point)
+
+    def boundary_loss(self, scores: Tensor, search: Search) -> Tensor:
+        """The loss of explanations (N, ..., n), (N,)."""
+        total = scores.abs().sum(-1, keepdim=True)
+        share = scores / total.clamp_min(torch.finfo(scores.dtype).tiny)
+        largest = share.detach().abs().amax(-1, keepdim=True)
+        if self.loss == "soft":
+            level = share.detach().topk(self.k, dim=-1).values[..., -1:]
+            count = torch.sigmoid((share - level) / (0.02 * largest)) * search.top
+            return count.flatten(start_dim=1).sum(1)
+        pairs = min(self.k, scores.shape[-1] - self.k, MOST_PAIRS)
+        weakest = -(-share).masked_fill(~search.top, -torch.inf).topk(pairs, dim=-1).values
+        strongest = share.masked_fill(search.top, -torch.inf).topk(pairs, dim=-1).values
+        weights = torch.exp(-torch.arange(pairs, device=scores.device, dtype=scores.dtype) / 3)
+        hinge = (weakest - strongest + 0.02 * largest).relu() * weights
+        return hinge.flatten(start_dim=1).sum(1)
+
+
+def surrogate(search: Search, beta: float | None) -> nn.Module:
+    """The model whose slopes are followed: a softplus copy of a piecewise-linear net, or the net itself."""
+    if beta is None and not validate.piecewise_linear(search.model, search.x):
+        return search.model
+    return validate.smooth(search.model, beta or DEFAULT_BETA)
+
+
+def checkpoints(steps: int) -> set[int]:
+    """The iterations at which progress is looked at, ever closer to each other (Croce and Hein 2020).
+
+    >>> sorted(checkpoints(100))
+    [22, 41, 57, 70, 80, 87, 93, 99]
+    """
+    places, width, place = set(), 0.22, 0.22
+    while place < 1:
+        places.add(max(1, round(place * steps)))
+        width = max(width - 0.03, 0.06)
+        place += width
+    return places

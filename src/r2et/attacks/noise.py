@@ -1,0 +1,53 @@
+"""Untargeted noise of the same norm: what happens by chance, beside what an attacker can do."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from r2et._checks import check_choice
+from r2et.attacks.base import Attack
+from r2et.attacks.search import Search
+
+NoiseKind = Literal["gaussian", "uniform"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseAttack(Attack):
+    """Random perturbations; each of `steps` draws is one iteration.
+
+    `keep="last"` with one step is the effect of chance; `keep="best"` the worst of several draws that keep the
+    prediction.
+
+    Args:
+        kind: "gaussian": a random direction of the full length of the budget; "uniform": uniform in the ball of
+            the budget (for "linf": random signs of the full budget, and uniform in the box).
+
+    >>> model = torch.nn.Linear(6, 2)
+    >>> result = NoiseAttack(k=2, radius=0.5, keep="last")(model, torch.randn(4, 6))
+    >>> bool(torch.allclose(result.distance, torch.tensor(0.5)))
+    True
+    """
+
+    steps: int = 1
+    kind: NoiseKind = "gaussian"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("kind", self.kind, get_args(NoiseKind))
+
+    def run(self, search: Search) -> None:
+        """Draw, judge, hand in."""
+        for draw in range(1, self.steps + 1):
+            search.submit(search.evaluate(search.project(search.x + self.radius * self._draw(search, draw))))
+
+    def _draw(self, search: Search, draw: int) -> Tensor:
+        if self.kind == "gaussian":
+            return search.random_directions(draw)
+        if self.norm == "linf":
+            return search.allowed(torch.erf(search.random_numbers(draw) / 2**0.5))
+        # of n + 2 Gaussian numbers, normalised, the first n are uniform in the unit ball
+        numbers = search.random_numbers(draw, extra=2)
+        inside = (numbers / numbers.norm(dim=1, keepdim=True))[:, :-2]
+        return search.allowed(inside.reshape(search.x.shape))

@@ -8,7 +8,7 @@ from torch import nn
 
 import r2et
 from r2et import InputError, ModelError, audit, metrics, models
-from r2et.attacks import ERAttack, MSEAttack
+from r2et.attacks import ERAttack, MSEAttack, NoiseAttack, WorstCase
 from tests.models_with_answers import Siamese, linear, mlp, normal, quadratic
 
 X = normal(24, 6, seed=3)
@@ -23,7 +23,7 @@ def fragile():
 
 @pytest.fixture(scope="module")
 def report(fragile):
-    return audit(fragile, X, Y, k=2, radii=RADII, steps=30, seed=4)
+    return audit(fragile, X, Y, k=2, radii=RADII, budget="fast", steps=30, seed=4)
 
 
 def no_constants(text: str) -> float:
@@ -40,31 +40,38 @@ def strict_json(content: object) -> object:
 
 @pytest.mark.parametrize("k", [1, 3])
 def test_nothing_moves_two_linear_classes(k):
-    found = audit(linear(), X, Y, k=k, radii=RADII, steps=20)
+    found = audit(linear(), X, Y, k=k, radii=RADII, budget="fast", steps=20)
     expected = f"No attack changed any of the top {k} features of any of the 24 inputs, up to radius 2."
     assert " ".join(found.verdict().split()) == expected
-    assert [(row.precision, row.displaced, row.changed) for row in found.attacks] == [(1.0, 0.0, 0.0)] * 4
+    assert [(row.precision, row.displaced, row.changed) for row in found.attacks] == [(1.0, 0.0, 0.0)] * 8
     assert float(found.thickness.min()) == 1.0
 
 
 def test_three_linear_classes_can_be_moved():
     model = linear(n=6, classes=3, seed=5)
     y = model(X).argmax(1)
-    found = audit(model, X, y, k=2, radii=(3.0,), steps=50)
+    found = audit(model, X, y, k=2, radii=(3.0,), budget="fast", steps=50)
     assert "No attack" not in found.verdict()
     assert found.accuracy == 1.0
 
 
 def test_attack_rows_are_what_the_attacks_give(report, fragile):
     expected = []
-    for radius in RADII:
-        for kind in (ERAttack, MSEAttack):
-            result = kind(k=2, radius=radius, steps=30)(fragile, X, seed=4)
+    attacks = [
+        NoiseAttack(k=2, radius=1.0),
+        ERAttack(k=2, radius=1.0, steps=30),
+        MSEAttack(k=2, radius=1.0, steps=30),
+        WorstCase(k=2, radius=1.0, budget="fast"),
+    ]
+    results = [attack(fragile, X, seed=4, radii=RADII) for attack in attacks]
+    for number, radius in enumerate(RADII):
+        for attack, found in zip(attacks, results, strict=True):
+            result = found[number]
             tops = [s.topk(2).indices.tolist() for s in (result.before, result.after)]
             lost = [len({*before} - {*after}) for before, after in zip(*tops, strict=True)]
             expected.append(
                 {
-                    "attack": kind.__name__,
+                    "attack": type(attack).__name__,
                     "radius": radius,
                     "precision": 1 - sum(lost) / 48,
                     "displaced": sum(lost) / 24,
@@ -106,34 +113,45 @@ def test_the_figures_beside_the_attacks(report, fragile):
 
 
 def test_radii_are_reported_in_order(fragile):
-    found = audit(fragile, X[:6], Y[:6], k=2, radii=(1.0, 0.2), steps=3)
-    assert found.to_frame()["radius"].tolist() == [0.2, 0.2, 1.0, 1.0]
+    found = audit(fragile, X[:6], Y[:6], k=2, radii=(1.0, 0.2), budget="fast", steps=3)
+    assert found.to_frame()["radius"].tolist() == [0.2] * 4 + [1.0] * 4
 
 
 def test_chunks_change_nothing(report, fragile):
-    chunked = audit(fragile, X, Y, k=2, radii=RADII, steps=30, seed=4, chunk_size=7)
+    chunked = audit(fragile, X, Y, k=2, radii=RADII, budget="fast", steps=30, seed=4, chunk_size=7)
     for a, b in zip(chunked.attacks, report.attacks, strict=True):
         assert a.precision == b.precision
         assert a.distance == pytest.approx(b.distance)
 
 
 def test_a_domain_is_respected(fragile):
-    frozen = audit(fragile, X, Y, k=2, radii=(2.0,), steps=20, domain=r2et.Domain(frozen=list(range(6))))
-    assert [row.distance for row in frozen.attacks] == [0.0, 0.0]
+    frozen = audit(
+        fragile, X, Y, k=2, radii=(2.0,), budget="fast", steps=20, domain=r2et.Domain(frozen=list(range(6)))
+    )
+    assert [row.distance for row in frozen.attacks] == [0.0] * 4
     assert "No attack" in frozen.verdict()
 
 
 def test_another_explainer_is_the_one_attacked(fragile):
     explainer = r2et.GradientTimesInput()
-    found = audit(fragile, X, Y, k=2, radii=(0.5,), steps=10, explainer=explainer)
+    found = audit(fragile, X, Y, k=2, radii=(0.5,), budget="fast", steps=10, explainer=explainer)
     result = ERAttack(k=2, radius=0.5, steps=10, explainer=explainer)(fragile, X, seed=0)
-    assert found.attacks[0].precision == pytest.approx(float(result.precision.mean()))
+    assert found.attacks[1].precision == pytest.approx(float(result.precision.mean()))
     assert "GradientTimesInput" in found.settings["explainer"]
 
 
 def test_pairs_of_inputs():
     x = normal(8, 2, 5)
-    found = audit(Siamese(), x, torch.arange(8) % 2, k=2, radii=(0.5,), steps=5, explainer=r2et.Gradient(inputs=2))
+    found = audit(
+        Siamese(),
+        x,
+        torch.arange(8) % 2,
+        k=2,
+        radii=(0.5,),
+        budget="fast",
+        steps=5,
+        explainer=r2et.Gradient(inputs=2),
+    )
     assert found.features == 5
     assert len(found.thickness) == 8
 
@@ -143,7 +161,7 @@ def test_pairs_of_inputs():
 
 def test_a_frame_has_a_row_for_each_attack_and_radius(report):
     frame = report.to_frame()
-    assert frame["attack"].tolist() == ["ERAttack", "MSEAttack"] * 2
+    assert frame["attack"].tolist() == ["NoiseAttack", "ERAttack", "MSEAttack", "WorstCase"] * 2
     assert frame["radius"].tolist() == [0.5, 0.5, 2.0, 2.0]
     assert list(frame.columns) == [
         "attack",
@@ -182,7 +200,7 @@ def test_a_summary_shows_every_attack(report):
 
 
 def test_a_summary_fits_80_columns(report):
-    stable = audit(linear(), X, Y, k=2, radii=RADII, steps=2)
+    stable = audit(linear(), X, Y, k=2, radii=RADII, budget="fast", steps=2)
     many = normal(1000, 30)
     wide = audit(
         nn.Sequential(nn.Linear(30, 8), nn.ReLU(), nn.Linear(8, 2)).double(),
@@ -201,7 +219,7 @@ def test_a_summary_fits_80_columns(report):
 
 
 def test_labels_of_one_class_have_no_auc(fragile):
-    found = audit(fragile, X[:6], torch.zeros(6, dtype=torch.long), k=2, radii=(0.5,), steps=2)
+    found = audit(fragile, X[:6], torch.zeros(6, dtype=torch.long), k=2, radii=(0.5,), budget="fast", steps=2)
     assert math.isnan(found.auc)
     assert found.to_dict()["auc"] is None
     strict_json(found.to_dict())
@@ -216,11 +234,11 @@ def test_the_model_is_left_as_it_was(training):
     model[1].eval()  # somebody froze its statistics
     before = {name: value.clone() for name, value in model.state_dict().items()}
     flags = [module.training for module in model.modules()]
-    first = audit(model, X, Y, k=2, radii=(0.5,), steps=3)
+    first = audit(model, X, Y, k=2, radii=(0.5,), budget="fast", steps=3)
     assert [module.training for module in model.modules()] == flags
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
     assert all(p.grad is None for p in model.parameters())
-    again = audit(model, X, Y, k=2, radii=(0.5,), steps=3)
+    again = audit(model, X, Y, k=2, radii=(0.5,), budget="fast", steps=3)
     assert again.to_dict() == first.to_dict(), "dropout is off"
 
 
@@ -283,14 +301,14 @@ class Detached(nn.Module):
 )
 def test_bad_models(model, message):
     with pytest.raises(ModelError, match=message):
-        audit(model, X, Y, k=2, radii=(0.5,), steps=2)
+        audit(model, X, Y, k=2, radii=(0.5,), budget="fast", steps=2)
 
 
 def test_float32_models_and_doubles_agree_on_the_verdict():
     torch.manual_seed(0)
     model = models.Linear(6, 2)
-    single = audit(model, X.float(), Y, k=2, radii=(0.5,), steps=3)
-    double = audit(model.double(), X, Y, k=2, radii=(0.5,), steps=3)
+    single = audit(model, X.float(), Y, k=2, radii=(0.5,), budget="fast", steps=3)
+    double = audit(model.double(), X, Y, k=2, radii=(0.5,), budget="fast", steps=3)
     assert single.verdict() == double.verdict()
 
 
@@ -298,7 +316,7 @@ def test_a_quadratic_score_is_moved_where_its_gradient_says():
     # a gradient A x + b that changes its order at once when x moves along the difference of two features
     model = quadratic(n=5, seed=2, curvature=3.0, c=50.0)
     x = normal(10, 5) * 0.1
-    found = audit(model, x, torch.ones(10, dtype=torch.long), k=2, radii=(1.0,), steps=100)
+    found = audit(model, x, torch.ones(10, dtype=torch.long), k=2, radii=(1.0,), budget="fast", steps=100)
     assert found.accuracy == 1.0
     assert found.attacks[0].changed > 0.5
     for name in ("A", "b"):

@@ -9,6 +9,7 @@ import torch
 import r2et
 from r2et import demonstration
 from r2et.cli import main
+from r2et.cli.attack import NAMES, SLOW
 from r2et.training import METHODS
 
 
@@ -179,8 +180,8 @@ def test_every_method_trains_and_can_be_attacked(run, tmp_path, vanilla, name):
     test = r2et.data.load("breast-cancer").test
     assert r2et.metrics.auc(model, test.x, test.y) == found["test_auc"]
     assert information == {key: value for key, value in found.items() if key != "output"}
-    attacked = run("attack", tmp_path / "run", "--steps", 2, "--limit", 20, "--json").json()
-    assert [entry["attack"] for entry in attacked["attacks"]] == ["ERAttack", "MSEAttack"]
+    attacked = run("attack", tmp_path / "run", "--attack", "er", "--steps", 2, "--limit", 20, "--json").json()
+    assert [entry["attack"] for entry in attacked["attacks"]] == ["ERAttack"]
 
 
 def test_train_says_what_it_did(run, tmp_path):
@@ -384,13 +385,53 @@ def test_attack_writes_what_it_found(run, tmp_path, vanilla):
     assert not any(name.startswith("mse") for name in arrays)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_every_attack_by_name(run, vanilla, name):
+    options = ["--attack", name, "--radius", "2", "--limit", "12", "--budget", "fast", "--seed", "3"]
+    steps = [] if name == "worst-case" else ["--steps", "6"]
+    found = run("attack", vanilla, *options, *steps, "--json").json()["attacks"]
+    assert len(found) == 1
+    assert found[0]["rows"] == 12
+    assert 0 <= found[0]["precision"] <= 1
+    assert found[0]["displaced"] == pytest.approx(8 * (1 - found[0]["precision"]), abs=1e-5)
+    assert found[0]["sensitivity"] == 0
+    assert found[0]["distance"] <= 2 + 1e-5
+    assert (
+        run("attack", vanilla, *options, *steps, "--json").json()["attacks"][0]["precision"]
+        == found[0]["precision"]
+    )
+
+
+def test_all_attacks_leave_out_the_slow_one_and_worst_case_is_the_worst(run, vanilla, tmp_path):
+    path = tmp_path / "found.npz"
+    found = run("attack", vanilla, "--radius", "2", "--limit", "12", "--steps", "5", "-o", path)
+    at_80_columns(found.out)
+    names = [name for name in NAMES if name not in SLOW]
+    arrays = np.load(path)
+    lowest = min(float(arrays[f"{name}_precision"].mean()) for name in names)
+    assert float(arrays["worst-case_precision"].mean()) == lowest < 1
+
+
+def test_all_attacks_in_another_norm_leave_out_what_has_none(run, vanilla):
+    found = run(
+        "attack", vanilla, "--norm", "linf", "--radius", "0.1", "--limit", "5", "--steps", "3", "--json"
+    ).json()
+    assert {entry["attack"] for entry in found["attacks"]} == {
+        "NoiseAttack",
+        "ERAttack",
+        "MSEAttack",
+        "ConstrainedAttack",
+        "BoundaryAttack",
+    }
+
+
 def test_attack_on_a_single_input(run, vanilla):
     found = run("attack", vanilla, "--steps", 2, "--limit", 1, "--json").json()
-    assert [entry["rows"] for entry in found["attacks"]] == [1, 1]
+    assert [entry["rows"] for entry in found["attacks"]] == [1] * 7
 
 
 def test_audit_of_a_linear_model(run, linear):
-    found = run("audit", linear, "--steps", 3, "--limit", 20, "--radii", "0.1,2")
+    found = run("audit", linear, "--budget", "fast", "--steps", 3, "--limit", 20, "--radii", "0.1,2")
     assert found.code == 0
     at_80_columns(found.out)
     text = " ".join(found.out.split())
@@ -417,8 +458,10 @@ def test_audit_of_the_vanilla_model_fits_80_columns(run, vanilla):
 def test_k_is_the_one_of_training(run, tmp_path):
     run("train", "--method", "linear", "--epochs", 1, "-k", 3, "-o", tmp_path / "run", "--json").json()
     found = run("attack", tmp_path / "run", "--steps", 1, "--limit", 9, "--json").json()
-    assert [entry["k"] for entry in found["attacks"]] == [3, 3]
-    assert run("audit", tmp_path / "run", "--steps", 1, "--limit", 9, "--json").json()["k"] == 3
+    assert [entry["k"] for entry in found["attacks"]] == [3] * 7
+    assert (
+        run("audit", tmp_path / "run", "--budget", "fast", "--steps", 1, "--limit", 9, "--json").json()["k"] == 3
+    )
 
 
 BAD_MODEL_COMMANDS = {

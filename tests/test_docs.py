@@ -52,7 +52,11 @@ def test_the_picture_of_two_distances_shows_what_it_says():
 
 def test_results_pages_are_made_from_the_results_files():
     made = figures()
-    for name, page in (("tabular", made.tabular_page), ("speed", made.speed_page)):
+    for name, page in (
+        ("tabular", made.tabular_page),
+        ("attacks", made.attacks_page),
+        ("speed", made.speed_page),
+    ):
         results = json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text())
         assert (ROOT / "docs" / "results" / f"{name}.md").read_text() == page(results)
         if name == "tabular":

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from r2et import metrics, validate
 from r2et._checks import InputError, check_inputs, check_k, check_labels, check_logits, check_positive
-from r2et.attacks import Attack, Domain, ERAttack, MSEAttack
+from r2et.attacks import Attack, AttackResult, Domain, ERAttack, MSEAttack, NoiseAttack, WorstCase
+from r2et.attacks.worst_case import Budget
 from r2et.explain import Explainer, Gradient
 from r2et.explain.base import evaluating
 from r2et.stability import GaussianNeighbours, thickness
@@ -138,6 +139,7 @@ def audit(
     explainer: Explainer | None = None,
     domain: Domain | None = None,
     steps: int = 200,
+    budget: Budget = "standard",
     seed: int = 0,
     chunk_size: int | None = None,
     progress: bool = False,
@@ -152,14 +154,15 @@ def audit(
         radii: L2 budgets of the attacks, in the units of x.
         explainer: None = Gradient.
         domain: what an attack may perturb.
-        steps: of each attack.
+        steps: of ERAttack and MSEAttack.
+        budget: of WorstCase, whose figure is the one to report: "fast", "standard" or "thorough".
         seed: of everything that is drawn.
         chunk_size: how many rows are attacked at once.
         progress: show progress bars.
 
     >>> from r2et import models
     >>> x = torch.randn(20, 5)
-    >>> report = audit(models.Linear(5, 2), x, (x[:, 0] > 0).long(), k=2, radii=(0.5,), steps=5)
+    >>> report = audit(models.Linear(5, 2), x, (x[:, 0] > 0).long(), k=2, radii=(0.5,), budget="fast")
     >>> report.verdict()
     'No attack changed any of the top 2 features of any of the 20 inputs, up to radius 0.5.'
     """
@@ -177,10 +180,22 @@ def audit(
         features = explainer(model, x[:1]).shape[-1]
         check_k(k, features)
         validation = validate.check(model, x, k=k, explainer=explainer)
+        shared: dict[str, Any] = {"k": k, "radius": max(radii), "explainer": explainer}
+        attacks: list[Attack] = [
+            NoiseAttack(**shared),
+            ERAttack(**shared, steps=steps),
+            MSEAttack(**shared, steps=steps),
+            WorstCase(**shared, budget=budget),
+        ]
+        budgets = sorted(set(radii))
+        found = [
+            attack(model, x, domain=domain, seed=seed, chunk_size=chunk_size, progress=progress, radii=budgets)
+            for attack in attacks
+        ]
         rows = [
-            _attack_row(attack, model, x, domain, seed, chunk_size, progress)
-            for radius in sorted(radii)
-            for attack in _attacks(k, radius, steps, explainer)
+            _attack_row(attack, radius, results[number])
+            for number, radius in enumerate(budgets)
+            for attack, results in zip(attacks, found, strict=True)
         ]
         thick = thickness(
             model,
@@ -200,30 +215,21 @@ def audit(
             attacks=rows,
             faithfulness=metrics.faithfulness(model, x, explainer=explainer),
             validation=validation,
-            settings={"radii": list(radii), "steps": steps, "seed": seed, "explainer": repr(explainer)},
+            settings={
+                "radii": list(radii),
+                "attacks": [repr(attack) for attack in attacks],
+                "steps": steps,
+                "budget": budget,
+                "seed": seed,
+                "explainer": repr(explainer),
+            },
         )
 
 
-def _attacks(k: int, radius: float, steps: int, explainer: Explainer) -> tuple[Attack, ...]:
-    return (
-        ERAttack(k=k, radius=radius, steps=steps, explainer=explainer),
-        MSEAttack(k=k, radius=radius, steps=steps, explainer=explainer),
-    )
-
-
-def _attack_row(
-    attack: Attack,
-    model: nn.Module,
-    x: Tensor,
-    domain: Domain | None,
-    seed: int,
-    chunk_size: int | None,
-    progress: bool,
-) -> AttackRow:
-    result = attack(model, x, domain=domain, seed=seed, chunk_size=chunk_size, progress=progress)
+def _attack_row(attack: Attack, radius: float, result: AttackResult) -> AttackRow:
     return AttackRow(
         attack=type(attack).__name__,
-        radius=attack.radius,
+        radius=radius,
         precision=float(result.precision.mean()),
         displaced=float(metrics.displaced(result, attack.k).mean()),
         changed=float((result.precision < 1).double().mean()),

@@ -2,20 +2,24 @@
 
 from r2et.attacks.base import Attack, AttackResult
 from r2et.attacks.boundary import BoundaryAttack
+from r2et.attacks.constraints import ConstrainedAttack
 from r2et.attacks.domain import Domain
 from r2et.attacks.minimal import MinimalFlip
 from r2et.attacks.noise import NoiseAttack
 from r2et.attacks.pgd import ERAttack, MSEAttack
+from r2et.attacks.trust_region import TrustRegion
 from r2et.attacks.worst_case import WorstCase
 
 __all__ = [
     "Attack",
     "AttackResult",
     "BoundaryAttack",
+    "ConstrainedAttack",
     "Domain",
     "ERAttack",
     "MSEAttack",
     "MinimalFlip",
     "NoiseAttack",
+    "TrustRegion",
     "WorstCase",
 ]

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import final, get_args, overload
+from typing import ClassVar, final, get_args, overload
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +40,7 @@ class AttackResult:
         before: explanations of the clean inputs (N, ..., n).
         after: explanations of the perturbed inputs (N, ..., n).
         history: P@k at each iteration, the clean input first (iterations + 1, N); None unless asked for.
+        details: what else an attack has to tell, by name, each (N, ...): see the attack. None for most of them.
     """
 
     x: Tensor
@@ -50,6 +51,7 @@ class AttackResult:
     before: Tensor
     after: Tensor
     history: Tensor | None = None
+    details: dict[str, Tensor] | None = None
 
     def __repr__(self) -> str:
         return (
@@ -87,6 +89,9 @@ class Attack(ABC):
     predictions: Predictions | None = None
     explainer: Explainer = field(default_factory=Gradient)
     history: bool = False
+
+    #: whether the attack looks for the nearest flip, not for the lowest P@k
+    nearest: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_positive("radius", self.radius)
@@ -167,7 +172,7 @@ class Attack(ABC):
             for radius, attack in attacks.items():
                 result = _join([attack.attack(model, part, domain, seed or 0, advance) for part in parts])
                 if smaller is not None and self.keep == "best":
-                    result = _better(smaller, result)
+                    result = _better(smaller, result, self.nearest)
                 found[radius] = smaller = result
         return found[self.radius] if radii is None else [found[radius] for radius in radii]
 
@@ -210,8 +215,10 @@ class Attack(ABC):
             advance=advance,
             seed=seed,
             predictions=self.predictions,
+            nearest=self.nearest,
         )
-        self.run(search)
+        with torch.enable_grad():
+            self.run(search)
         return AttackResult(
             x=search.best,
             precision=search.precision,
@@ -221,6 +228,7 @@ class Attack(ABC):
             before=before,
             after=self.explainer(model, search.best, target),
             history=torch.stack(search.history) if search.record else None,
+            details=search.details,
         )
 
 
@@ -232,14 +240,24 @@ def _join(results: list[AttackResult]) -> AttackResult:
         for name in ("x", "precision", "kept", "distance", "first_flip", "before", "after")
     }
     histories = [result.history for result in results if result.history is not None]
-    return AttackResult(**joined, history=torch.cat(histories, dim=1) if histories else None)
+    details = None
+    if results[0].details is not None:
+        details = {name: torch.cat([(r.details or {})[name] for r in results]) for name in results[0].details}
+    return AttackResult(**joined, history=torch.cat(histories, dim=1) if histories else None, details=details)
 
 
-def _better(first: AttackResult, second: AttackResult) -> AttackResult:
-    """The second result, with the rows of the first where that has the lower P@k."""
+def _better(first: AttackResult, second: AttackResult, nearest: bool) -> AttackResult:
+    """The second result, with the rows of the first where that has the lower P@k or, if asked, the nearer flip."""
     rows = first.precision < second.precision
+    if nearest:
+        flipped = (first.precision < 1) & (first.precision <= second.precision)
+        rows = rows | (flipped & (first.distance < second.distance))
     chosen = {
         name: torch.where(rowwise(rows, getattr(second, name)), getattr(first, name), getattr(second, name))
         for name in ("x", "precision", "kept", "distance", "first_flip", "after")
     }
-    return replace(second, **chosen)
+    details = second.details
+    if first.details is not None and details is not None:
+        pairs = {name: (first.details[name], value) for name, value in details.items()}
+        details = {name: torch.where(rowwise(rows, a), a, b) for name, (a, b) in pairs.items()}
+    return replace(second, details=details, **chosen)

@@ -1,5 +1,7 @@
 """The attack to believe first: the scale-free explanation, the pairs next to the boundary, adaptive steps."""
 
+import math
+import warnings
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -35,7 +37,7 @@ class BoundaryAttack(Attack):
     Args:
         loss: "hinge": sum_q exp(-(q-1)/3) relu(q-th weakest salient - q-th strongest other + margin); "soft": a
             smooth count of the salient features above the boundary.
-        restarts: searches from a random point after the one from x; each takes `steps`.
+        restarts: how many searches, of `steps` each: the first from x, further ones from random points.
         beta: sharpness of the softplus copy; None = 10 for a piecewise-linear net, no copy for a smooth one.
 
     >>> model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
@@ -78,10 +80,9 @@ class BoundaryAttack(Attack):
         checks = checkpoints(self.steps)
         since = 0
         for number in range(1, self.steps + 1):
-            ahead = search.project(x - rowwise(step, x) * search.direction(slope))
             momentum = 0.25 if number > 1 else 0.0
-            moved = search.project(x + (1 - momentum) * (ahead - x) + momentum * (x - previous))
-            previous, x = x, moved
+            move = momentum * (x - previous) - (1 - momentum) * rowwise(step, x) * search.direction(slope)
+            previous, x = x, search.project(x + move)
             old = value
             value, slope = self._value_and_slope(search, guide, x, last=number == self.steps)
             improved += (value < old).to(value.dtype)
@@ -108,35 +109,43 @@ class BoundaryAttack(Attack):
         if guide is search.model:
             found = search.evaluate(x, create_graph=not last)
             point, logits, scores = found.x, found.logits, found.scores
+            nearest = found.weakest, found.strongest
         else:
             found = search.evaluate(x)
             point, logits = forward(guide, x)
             with torch.enable_grad():
                 attributions = search.explainer.attribute(guide, point, search.target, not last, logits)
                 scores = search.explainer.flatten(attributions)
+            nearest = search.boundary(scores.detach())
         if submit:
             search.submit(Evaluation(**{**vars(found), "x": found.x.detach(), "scores": found.scores.detach()}))
         with torch.enable_grad():
-            value = self.boundary_loss(scores, search)
-            value = value + (SAFE_MARGIN - log_odds(logits, search.target)).relu()
+            value = self.boundary_loss(scores, search, nearest)
+            shortfall = SAFE_MARGIN - log_odds(logits, search.target)
+            if bool((shortfall > 0).any()):
+                value = value + shortfall.relu()
         if last:
             return value.detach(), torch.zeros_like(x)
         return value.detach(), derivative(value.sum(), point)
 
-    def boundary_loss(self, scores: Tensor, search: Search) -> Tensor:
-        """The loss of explanations (N, ..., n), (N,)."""
-        total = scores.abs().sum(-1, keepdim=True)
-        share = scores / total.clamp_min(torch.finfo(scores.dtype).tiny)
-        largest = share.detach().abs().amax(-1, keepdim=True)
+    def boundary_loss(
+        self, scores: Tensor, search: Search, nearest: tuple[Tensor, Tensor] | None = None
+    ) -> Tensor:
+        """The loss of explanations (N, ..., n), (N,); `nearest` saves another look for `search.boundary`."""
+        signed = search.explainer.reduce == "signed"
+        total = (scores.abs() if signed else scores).sum(-1, keepdim=True)
+        # an explanation of zeros has no shares; dividing by next to nothing would make its slope infinite
+        share = scores / torch.where(total > 0, total, 1.0)
         if self.loss == "soft":
             level = share.detach().topk(self.k, dim=-1).values[..., -1:]
+            largest = share.detach().abs().amax(-1, keepdim=True).clamp_min(torch.finfo(share.dtype).eps)
             count = torch.sigmoid((share - level) / (0.02 * largest)) * search.top
             return count.flatten(start_dim=1).sum(1)
-        pairs = min(self.k, scores.shape[-1] - self.k, MOST_PAIRS)
-        weakest = -(-share).masked_fill(~search.top, -torch.inf).topk(pairs, dim=-1).values
-        strongest = share.masked_fill(search.top, -torch.inf).topk(pairs, dim=-1).values
-        weights = torch.exp(-torch.arange(pairs, device=scores.device, dtype=scores.dtype) / 3)
-        hinge = (weakest - strongest + 0.02 * largest).relu() * weights
+        nearest = nearest or search.boundary(scores.detach())
+        weakest, strongest = (share.gather(-1, features[..., :MOST_PAIRS]) for features in nearest)
+        margin = 0.02 * share.detach().abs().amax(-1, keepdim=True)
+        weights = scores.new_tensor([math.exp(-q / 3) for q in range(weakest.shape[-1])])
+        hinge = (weakest - strongest + margin).relu() * weights
         return hinge.flatten(start_dim=1).sum(1)
 
 
@@ -144,7 +153,14 @@ def surrogate(search: Search, beta: float | None) -> nn.Module:
     """The model whose slopes are followed: a softplus copy of a piecewise-linear net, or the net itself."""
     if beta is None and not validate.piecewise_linear(search.model, search.x):
         return search.model
-    return validate.smooth(search.model, beta or DEFAULT_BETA)
+    copy = validate.smooth(search.model, DEFAULT_BETA if beta is None else beta)
+    if validate.piecewise_linear(copy, search.x):
+        warnings.warn(
+            "the model has piecewise-linear layers that r2et.validate.smooth cannot replace: attacks see no "
+            "curvature there, and its explanations look more stable than they are",
+            stacklevel=2,
+        )
+    return copy
 
 
 def checkpoints(steps: int) -> set[int]:

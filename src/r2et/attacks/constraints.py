@@ -2,39 +2,123 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from itertools import combinations
+from operator import attrgetter
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import (
-    InputError,
-    ModelError,
-    check_choice,
-    check_differentiable,
-    check_logits,
-    check_positive,
-)
-from r2et.attacks.base import Attack
+from r2et._checks import InputError, ModelError, check_choice, check_differentiable, check_logits, check_positive
 from r2et.attacks.domain import Domain
 from r2et.attacks.pgd import ERAttack, GradientDescentAttack
 from r2et.attacks.search import Evaluation, Search
 from r2et.explain.base import derivative, forward
 
+#: how the terms of the Lagrangian are weighted
 Weights = Literal["none", "fixed", "gda", "hedge", "qp"]
+#: a Siamese net's: the explanation and S = 3 predictions
 MOST_GRADIENTS = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstrainedAttack(GradientDescentAttack):
+    """Steps of fixed length down the Lagrangian gamma_0 g_0 + sum_s gamma_s g_s (App. B.2.3).
+
+    g_0 is the loss of another attack; g_s = KL(f_s(x) || f_s(x')) of each of the S predictions, the model's own
+    and those of `predictions`. Each row has weights gamma (S + 1,) of its own that sum to 1 and start equal:
+
+    - "fixed": they stay equal.
+    - "gda": gamma_s += eta g_s for s >= 1, then normalised, which alone moves gamma_0. A KL is never negative, so
+      gamma_0 only falls.
+    - "hedge": gamma_s *= exp(eta g_s) for all s, then normalised: the larger g_s, the larger its weight.
+    - "qp": those of the shortest vector of the hull of the S + 1 gradients; an L2 step along it raises no term to
+      first order. A prediction that has not moved has no gradient and is left out: with it the hull holds 0 and no
+      attack would start. Where the others cancel, the row stays where it is.
+    - "none": gamma_0 = 1, the unconstrained attack.
+
+    A step uses the weights, then they learn from the values at the point it left. Values and gradients are taken
+    as they are, not brought to one scale: ERAttack's g_0 is a mean gap of the explanation of `score`, MSEAttack's
+    is negative, in units of the largest score, so that Hedge drops it unless `rate` is small. A prediction may
+    still change: `keep` decides what is returned, as in every attack.
+
+    Args:
+        objective: the class of attack whose loss and start are used: ERAttack, MSEAttack or another subclass of
+            GradientDescentAttack. It gets the settings of this attack.
+        weights: "none", "fixed", "gda", "hedge" or "qp".
+        rate: at which "gda" and "hedge" learn: eta = rate / steps, so that it means the same for any steps.
+
+    >>> model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    >>> attack = ConstrainedAttack(k=2, radius=0.5, steps=20, weights="hedge", keep="last")
+    >>> bool((attack(model, torch.randn(4, 6)).distance <= 0.5 + 1e-6).all())
+    True
+    """
+
+    objective: type[GradientDescentAttack] = ERAttack
+    weights: Weights = "qp"
+    rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("weights", self.weights, get_args(Weights))
+        check_positive("rate", self.rate)
+        if not isinstance(self.objective, type) or not issubclass(self.objective, GradientDescentAttack):
+            raise InputError(f"objective must be a class such as ERAttack or MSEAttack, got {self.objective!r}")
+
+    @cached_property
+    def _goal(self) -> GradientDescentAttack:
+        """The attack whose loss is g_0, with the settings of this one."""
+        return self.objective(**{f.name: getattr(self, f.name) for f in fields(GradientDescentAttack)})
+
+    def loss(self, scores: Tensor, search: Search, clean: Tensor) -> Tensor:
+        """g_0, (N,)."""
+        return self._goal.loss(scores, search, clean)
+
+    def start(self, search: Search) -> Tensor:
+        """The objective's first iterate (N, *features)."""
+        return self._goal.start(search)
+
+    def slope(self, search: Search) -> Callable[[Evaluation], Tensor]:
+        """The slope of the Lagrangian, (N, *features), with weights that remember the iterates before."""
+        if self.weights == "none":
+            return super().slope(search)
+        explanation, predictions = self.value(search), _divergences(search)
+        weights: Tensor | None = None
+
+        def slope(found: Evaluation) -> Tensor:
+            nonlocal weights
+            with torch.enable_grad():
+                terms = [explanation(found), *predictions(found)]
+                if self.weights == "qp":
+                    gradients = [derivative(term.sum(), found.x, retain_graph=True) for term in terms]
+                    movable = torch.stack([search.allowed(g).flatten(start_dim=1) for g in gradients], dim=1)
+                    return _common_slope(movable).reshape(found.x.shape)
+                values = torch.stack(terms, dim=1)
+                if weights is None:
+                    weights = torch.full_like(values.detach(), 1 / len(terms))
+                total = (weights * values).sum()
+            weights = self._learn(weights, values.detach())
+            return derivative(total, found.x)
+
+        return slope
+
+    def _learn(self, weights: Tensor, values: Tensor) -> Tensor:
+        """The weights (N, S + 1) after one iteration with values g (N, S + 1)."""
+        gain = self.rate / self.steps * values
+        if self.weights == "gda":
+            raised = weights + torch.cat([torch.zeros_like(gain[:, :1]), gain[:, 1:]], dim=1)
+            return raised / raised.sum(1, keepdim=True)
+        return (weights.log() + gain).softmax(1) if self.weights == "hedge" else weights
 
 
 def divergence(clean: Tensor, logits: Tensor) -> Tensor:
     """KL(f(x) || f(x')) of logits (N, C) at the clean and the perturbed inputs, (N,).
 
-    Written as the gap of logsumexp over its tangent at the clean logits, because its derivative is then
-    f(x') - f(x), exactly 0 while nothing has moved.
+    As the gap of logsumexp over its tangent: its derivative is then f(x') - f(x), exactly 0 at the clean logits.
 
-    >>> clean = torch.tensor([[0.0, 0.0]])
-    >>> divergence(clean, torch.tensor([[0.0, 0.0]])), divergence(clean, torch.tensor([[0.0, 2.0]]))
-    (tensor([0.]), tensor([0.4338]))
+    >>> divergence(torch.tensor([[0.0, 0.0]]), torch.tensor([[0.0, 2.0]]))
+    tensor([0.4338])
     """
     level = clean.logsumexp(1)
     p = (clean - level[:, None]).exp()
@@ -56,22 +140,20 @@ def min_norm_point(gradients: Tensor) -> Tensor:
     tensor([[0.5000, 0.5000],
             [1.0000, 0.0000]])
     """
-    if gradients.ndim != 3 or not 1 <= gradients.shape[1] <= MOST_GRADIENTS:
-        raise InputError(
-            f"min_norm_point takes gradients (N, M, d) with M from 1 to {MOST_GRADIENTS}, got "
-            f"{tuple(gradients.shape)}"
-        )
-    count = gradients.shape[1]
-    # squares must not underflow; a factor common to the gradients of a sample leaves its weights as they are
-    gradients = gradients / gradients.abs().amax((1, 2), keepdim=True).clamp_min(torch.finfo(gradients.dtype).tiny)
+    count = gradients.shape[1] if gradients.ndim == 3 else 0
+    if not 1 <= count <= MOST_GRADIENTS:
+        shape = tuple(gradients.shape)
+        raise InputError(f"the QP takes gradients (N, M, d) with M from 1 to {MOST_GRADIENTS}, got {shape}")
+    # coordinates in the span of the gradients, at most M of them, have the same lengths and angles
+    gradients = torch.linalg.qr(_unscaled(gradients).mT, mode="r")[1].mT
     # differences from the shortest gradient keep the digits of gradients of very different lengths
     order = gradients.norm(dim=2).argsort(dim=1)
     ranked = gradients.gather(1, order[:, :, None].expand_as(gradients))
     weights = torch.zeros_like(ranked[:, :, 0])
     least = torch.full_like(weights[:, 0], torch.inf)
-    for face in (face for size in range(1, count + 1) for face in combinations(range(count), size)):
+    for face in (list(face) for size in range(1, count + 1) for face in combinations(range(count), size)):
         candidate = torch.zeros_like(weights)
-        candidate[:, list(face)] = _face_weights(ranked[:, list(face)])
+        candidate[:, face] = _face_weights(ranked[:, face])
         length = (candidate[:, None] @ ranked).squeeze(1).norm(dim=1)
         better = length < least
         weights = torch.where(better[:, None], candidate, weights)
@@ -82,81 +164,135 @@ def min_norm_point(gradients: Tensor) -> Tensor:
 def _face_weights(corners: Tensor) -> Tensor:
     """Where the plane through corners (N, m, d) comes nearest to zero, pulled onto the simplex, (N, m).
 
-    The answer of `min_norm_point` lies inside a face with independent corners (Caratheodory). There nothing is
-    pulled; a point that is pulled, or comes from a singular system, is a point of the hull all the same and can
-    only lose the comparison of lengths.
+    The nearest point of the hull lies inside a face with independent corners (Caratheodory), where nothing is
+    pulled. What is pulled, or solves a singular system, is in the hull too and can only lose by its length.
     """
-    first, edges = corners[:, 0], corners[:, 1:] - corners[:, :1]
+    edges = corners[:, 1:] - corners[:, :1]
     length = edges.norm(dim=2, keepdim=True).clamp_min(torch.finfo(corners.dtype).tiny)
     edges = edges / length
-    solved = torch.linalg.solve_ex(edges @ edges.mT, -(edges @ first[:, :, None]))[0]
+    solved = torch.linalg.solve_ex(edges @ edges.mT, -(edges @ corners[:, 0, :, None]))[0]
     rest = (solved / length).squeeze(2)
     rest = torch.where(rest.isfinite().all(1, keepdim=True), rest, 0)
     weights = torch.cat([1 - rest.sum(1, keepdim=True), rest], dim=1).clamp_min(0)
     return weights / weights.sum(1, keepdim=True)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConstrainedAttack(GradientDescentAttack):
-    objective: Callable[..., GradientDescentAttack] = ERAttack
-    weights: Weights = "qp"
-    rate: float = 1.0
+def _divergences(search: Search) -> Callable[[Evaluation], list[Tensor]]:
+    """The S values g_s (N,) as a function of judged iterates; raises if a prediction cannot be constrained."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("weights", self.weights, get_args(Weights))
-        check_positive("rate", self.rate)
+    def all_logits(x: Tensor, logits: Tensor) -> list[Tensor]:
+        with torch.enable_grad():
+            return [logits, *(search.predictions(x) if search.predictions else ())]
 
-    def loss(self, scores: Tensor, search: Search, clean: Tensor) -> Tensor:
-        """g_0: the objective's loss, (N,)."""
-        return self._attack().loss(scores, search, clean)
+    clean = all_logits(*forward(search.model, search.x))
+    for i, logits in enumerate(clean[1:]):
+        try:
+            check_logits(logits, len(search.x))
+            check_differentiable(logits)
+        except ModelError as error:
+            raise ModelError(f"predictions, number {i + 1} of {len(clean) - 1}: {error}") from error
+    clean = [logits.detach() for logits in clean]
+    return lambda found: [divergence(a, b) for a, b in zip(clean, all_logits(found.x, found.logits), strict=True)]
 
-    def start(self, search: Search) -> Tensor:
-        """Where the objective's attack starts."""
-        return self._attack().start(search)
 
-    def _attack(self) -> GradientDescentAttack:
-        shared = {f.name: getattr(self, f.name) for f in fields(GradientDescentAttack)}
-        return self.objective(**shared)
+def _common_slope(gradients: Tensor) -> Tensor:
+    """The shortest vector of the hull of gradients (N, M, d), up to a positive factor a row, (N, d)."""
+    # a second copy of g_0 leaves a constraint without a gradient out of the hull
+    still = (gradients == 0).all(2, keepdim=True)
+    gradients = _unscaled(torch.where(still, gradients[:, :1], gradients))
+    parts = min_norm_point(gradients)[:, :, None] * gradients
+    point = parts.sum(1)
+    # what is left where the parts cancel is rounding, and a step of fixed length would follow it
+    rounding = torch.finfo(point.dtype).eps ** 0.5 * parts.norm(dim=2).sum(1)
+    return torch.where((point.norm(dim=1) > rounding)[:, None], point, 0)
 
-    def slope(self, search: Search) -> Callable[[Evaluation], Tensor]:
-        if self.weights == "none":
-            return super().slope(search)
-        value = self.value(search)
-        clean = [l.detach() for l in self._logits(search, *forward(search.model, search.x))]
-        gamma = torch.full((len(search.x), len(clean) + 1), 1 / (len(clean) + 1)).to(search.before)
-        import os
-        MODE = os.environ.get("MODE", "raw")
 
-        def slope(found: Evaluation) -> Tensor:
-            nonlocal gamma
-            with torch.enable_grad():
-                logits = self._logits(search, found.x, found.logits)
-                values = [value(found), *map(divergence, clean, logits)]
-                total = (gamma * torch.stack(values, 1)).sum()
-            if self.weights == "qp":
-                grads = [search.allowed(derivative(v.sum(), found.x, retain_graph=True)).flatten(1) for v in values]
-                g = torch.stack(grads, 1)
-                zero = (g == 0).all(2, keepdim=True)
-                g = torch.where(zero, g[:, :1], g)
-                if MODE == "unit":
-                    g = g / g.norm(dim=2, keepdim=True).clamp_min(1e-300)
-                w = min_norm_point(g)
-                self.__dict__.setdefault("log", []).append(w)
-                pt = (w[:, None] @ g).squeeze(1)
-                return pt.reshape(search.x.shape)
-            step = derivative(total, found.x)
-            v = torch.stack(values, 1).detach()
-            if self.weights == "gda":
-                gamma = gamma + self.rate * torch.cat([torch.zeros_like(v[:, :1]), v[:, 1:]], 1)
-                gamma = gamma / gamma.sum(1, keepdim=True)
-            elif self.weights == "hedge":
-                gamma = (gamma.log() + self.rate * v).softmax(1)
-            self.__dict__["log"] = gamma
-            return step
+def _unscaled(gradients: Tensor) -> Tensor:
+    """Gradients (N, M, d) in units of the largest entry of their row, so that squares do not underflow."""
+    return gradients / gradients.abs().amax((1, 2), keepdim=True).clamp_min(torch.finfo(gradients.dtype).tiny)
 
-        return slope
 
-    def _logits(self, search, point, logits):
-        more = [] if search.predictions is None else search.predictions(point)
-        return [logits, *more]
+@dataclass(frozen=True)
+class SweepPoint:
+    """One attack of a sweep: its rule of weights and length of a step, and means over the rows.
+
+    `precision` is P@k; `sensitivity` the share of rows where any of the S predictions changed.
+    """
+
+    weights: Weights
+    step: float
+    precision: float
+    sensitivity: float
+    distance: float
+
+
+def sweep(
+    attack: ConstrainedAttack,
+    model: nn.Module,
+    x: Tensor,
+    step_sizes: Sequence[float],
+    domain: Domain | None = None,
+    seed: int | None = None,
+    *,
+    weights: Sequence[Weights] = get_args(Weights),
+    chunk_size: int | None = None,
+) -> list[SweepPoint]:
+    """P@k and sensitivity of every rule of weights at every step size: the scatter of App. B.2.3, rule by rule.
+
+    `attack` gives everything but weights, the radius, which is a step size times its steps, and keep, which is
+    "last", because with "best" no prediction changes. `model`, `x` (N, *features), `domain`, `seed` and
+    `chunk_size` are those of an attack's call; `weights` names the rules to compare.
+
+    >>> model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    >>> attack = ConstrainedAttack(k=2, radius=1.0, steps=5)
+    >>> points = sweep(attack, model, torch.randn(4, 6), [0.01, 0.1], weights=["none", "qp"])
+    >>> [(point.weights, point.step) for point in points]
+    [('none', 0.01), ('none', 0.1), ('qp', 0.01), ('qp', 0.1)]
+    """
+    if not len(step_sizes) or not len(weights):
+        raise InputError(f"{'weights' if len(step_sizes) else 'step_sizes'} is empty: name at least one")
+    for step in step_sizes:
+        check_positive("step", step)
+    points = []
+    for run in [replace(attack, weights=rule, keep="last") for rule in weights]:
+        results = run(model, x, domain, seed, chunk_size, radii=[step * run.steps for step in step_sizes])
+        for step, result in zip(step_sizes, results, strict=True):
+            means = (float(v.double().mean()) for v in (result.precision, ~result.kept, result.distance))
+            points.append(SweepPoint(run.weights, step, *means))
+    return points
+
+
+_coordinates = attrgetter("sensitivity", "precision")
+
+
+def pareto_front(points: Sequence[SweepPoint]) -> list[SweepPoint]:
+    """The points that no other beats in sensitivity or P@k without losing in the other, by rising sensitivity.
+
+    Equal points are all kept.
+
+    >>> a, b, c = (SweepPoint("qp", 0.1, p, s, 1.0) for p, s in ((0.9, 0.0), (0.7, 0.1), (0.95, 0.1)))
+    >>> pareto_front([c, b, a]) == [a, b]
+    True
+    """
+    front: list[SweepPoint] = []
+    for point in sorted(points, key=_coordinates):
+        if not front or point.precision < front[-1].precision or _coordinates(point) == _coordinates(front[-1]):
+            front.append(point)
+    return front
+
+
+def chosen(points: Sequence[SweepPoint], max_sensitivity: float = 0.02) -> SweepPoint:
+    """The paper's choice: the lowest P@k at a sensitivity of at most 2 % (App. B.2.3).
+
+    Of equal ones that with the lower sensitivity, then the smaller distance; InputError if none is that gentle.
+
+    >>> chosen([SweepPoint("none", 0.1, 0.5, 0.3, 1.0), SweepPoint("qp", 0.1, 0.8, 0.01, 1.0)]).weights
+    'qp'
+    """
+    feasible = [point for point in points if point.sensitivity <= max_sensitivity]
+    if not feasible:
+        raise InputError(
+            f"none of {len(points)} points has a sensitivity of at most {max_sensitivity:.2%}: sweep over smaller "
+            f"steps or allow more; the gentlest is {min(points, key=_coordinates, default=None)}"
+        )
+    return min(feasible, key=lambda point: (point.precision, point.sensitivity, point.distance))

@@ -69,8 +69,18 @@ class Domain:
         farther out.
         """
         if self.lower is not None:
-            x = torch.maximum(x, torch.minimum(torch.as_tensor(self.lower).to(start).flatten(), start))
+            x = torch.maximum(
+                x,
+                torch.minimum(
+                    torch.as_tensor(self.lower, dtype=start.dtype, device=start.device).flatten(), start
+                ),
+            )
         if self.upper is not None:
-            x = torch.minimum(x, torch.maximum(torch.as_tensor(self.upper).to(start).flatten(), start))
+            x = torch.minimum(
+                x,
+                torch.maximum(
+                    torch.as_tensor(self.upper, dtype=start.dtype, device=start.device).flatten(), start
+                ),
+            )
         movable = self.movable(x.shape[-1], x.device)
         return x if movable.all() else torch.where(movable, x, start)

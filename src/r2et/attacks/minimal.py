@@ -1,25 +1,32 @@
 """The smallest perturbation that changes the top-k set: the upper end of the bracket around the true radius."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import InputError, check_count
+from r2et import validate
+from r2et._checks import InputError, check_count, check_positive
 from r2et.attacks.base import Attack
-from r2et.attacks.boundary import surrogate
+from r2et.attacks.boundary import BoundaryAttack, surrogate
 from r2et.attacks.search import Search, rowwise
 from r2et.explain.base import derivative, forward
+
+#: softplus sharpness of the copies of a piecewise-linear net
+BETAS = (3.0, 10.0, 30.0)
+#: of BoundaryAttack on rows for which the pairs led nowhere
+SEARCH_STEPS = 50
 
 
 @dataclass(frozen=True, kw_only=True)
 class MinimalFlip(Attack):
-    """Steps onto the linearised boundary of the nearest pairs, then bisects.
+    """Steps onto the linearised boundary of the nearest pairs, then bisects towards x.
 
     For a pair with gap phi the next iterate is x0 - 1.01 (phi + grad phi . (x0 - x)) grad phi / ||grad phi||^2:
     the point nearest to x0 where the gap, linearised at x, crosses zero. Each of the `pairs` nearest pairs is
-    followed on its own. `distance` of the result is the norm of the smallest flip found within `radius`; a row
-    without one keeps its clean input and a P@k of 1.
+    followed on its own; where none of them leads to a flip, BoundaryAttack looks for one. `distance` of the result
+    is the norm of the smallest flip found within `radius`; a row without one keeps its clean input and a P@k of 1.
 
     Args:
         radius: no flip farther away than this is looked for.
@@ -27,7 +34,8 @@ class MinimalFlip(Attack):
         pairs: how many of the nearest pairs are followed.
         width: the pairs come from so many of the weakest salient and of the strongest other features.
         halvings: of the bisection at the end.
-        beta: of a softplus copy whose slopes are followed; None = 10 for a piecewise-linear net, else no copy.
+        beta: of the softplus copy whose slopes are followed; None = 3, 10 and 30 in turn for a piecewise-linear
+            net, no copy for a smooth one.
 
     >>> model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
     >>> result = MinimalFlip(k=2, radius=3.0)(model, torch.randn(4, 6))
@@ -35,8 +43,10 @@ class MinimalFlip(Attack):
     True
     """
 
+    nearest: ClassVar[bool] = True
+
     steps: int = 15
-    pairs: int = 3
+    pairs: int = 6
     width: int = 3
     halvings: int = 12
     beta: float | None = None
@@ -45,6 +55,8 @@ class MinimalFlip(Attack):
         super().__post_init__()
         for name in ("pairs", "width", "halvings"):
             check_count(name, getattr(self, name))
+        if self.beta is not None:
+            check_positive("beta", self.beta)
         if self.norm != "l2":
             raise InputError(f"MinimalFlip looks for the smallest L2 norm; norm={self.norm!r} is not supported")
         if self.keep != "best":
@@ -53,58 +65,97 @@ class MinimalFlip(Attack):
             )
 
     def iterations(self) -> int:
-        """Steps of all pairs, and the bisection."""
-        return self.steps * self.pairs + self.halvings
+        """Steps of all pairs and copies, the search for what they missed, and the bisection, at most."""
+        return self.steps * self.pairs * len(BETAS) + SEARCH_STEPS + self.halvings
 
     def run(self, search: Search) -> None:
         """Follow the nearest pairs, then bisect between x and the nearest flip."""
-        search.nearest = True
-        guide = surrogate(search, self.beta)
-        nearest = self._nearest_pairs(search, guide)
-        for number in range(self.pairs):
-            salient, other = (pair[..., min(number, pair.shape[-1] - 1)] for pair in nearest)
-            x = search.x
-            for _ in range(self.steps):
-                x = self._step(search, guide, x, salient, other)
-                search.submit(search.evaluate(x))
+        several = self.beta is None and validate.piecewise_linear(search.model, search.x)
+        for beta in BETAS if several else (self.beta,):
+            guide = surrogate(search, beta)
+            for weights in self._nearest_gaps(search, guide):
+                x = search.x
+                for _ in range(self.steps):
+                    x = self._step(search, guide, x, weights)
+                    search.submit(search.evaluate(x))
+        self._search_for_missed(search)
         self._bisect(search)
 
-    def _nearest_pairs(self, search: Search, guide: nn.Module) -> tuple[Tensor, Tensor]:
-        """The pairs with the smallest linearised distance at x: flat feature numbers (N, pairs) each."""
-        scores, point = self._explain(search, guide, search.x)
-        n = scores.shape[-1]
-        inside = (-scores.detach()).masked_fill(~search.top, -torch.inf)
-        outside = scores.detach().masked_fill(search.top, -torch.inf)
-        salient = inside.topk(min(self.width, self.k), dim=-1).indices
-        other = outside.topk(min(self.width, n - self.k), dim=-1).indices
-        flat = scores.flatten(start_dim=1)
-        if scores.ndim > 2:
-            # the two inputs of a pair have features of their own: number them one after the other
-            shift = torch.arange(scores.shape[1], device=scores.device)[:, None] * n
-            salient, other = salient + shift, other + shift
-        salient, other = (indices.reshape(len(flat), -1, indices.shape[-1]) for indices in (salient, other))
-        slope = {name: self._slopes(search, flat, point, ids) for name, ids in (("in", salient), ("out", other))}
-        value = {name: _pick(flat, ids) for name, ids in (("in", salient), ("out", other))}
-        gap = value["in"][..., :, None] - value["out"][..., None, :]
-        steepness = (slope["in"][..., :, None, :] - slope["out"][..., None, :, :]).norm(dim=-1)
-        distance = (gap / steepness.clamp_min(torch.finfo(gap.dtype).tiny)).flatten(start_dim=1)
-        best = distance.topk(min(self.pairs, distance.shape[1]), dim=1, largest=False).indices
-        grid = [
-            part.expand(gap.shape).flatten(start_dim=1).gather(1, best)
-            for part in (salient[..., :, None], other[..., None, :])
-        ]
-        return grid[0], grid[1]
+    def _search_for_missed(self, search: Search) -> None:
+        """Rows without a flip so far get one from BoundaryAttack, if it finds any."""
+        rows = (search.precision == 1).nonzero().squeeze(1)
+        if len(rows):
+            shared = {entry.name: getattr(self, entry.name) for entry in fields(Attack) if entry.name != "steps"}
+            attack = BoundaryAttack(**shared, steps=SEARCH_STEPS, beta=self.beta)
+            found = attack.attack(search.model, search.x[rows], search.domain, search.seed, lambda units: None)
+            flips = found.precision < 1
+            search.adopt(rows[flips], found.x[flips], found.precision[flips], found.first_flip[flips])
 
-    def _step(self, search: Search, guide: nn.Module, x: Tensor, salient: Tensor, other: Tensor) -> Tensor:
-        """One step onto the linearised boundary of one pair a row."""
-        scores, point = self._explain(search, guide, x)
-        flat = scores.flatten(start_dim=1)
-        gap = flat.gather(1, salient[:, None]) - flat.gather(1, other[:, None])
+    def _nearest_gaps(self, search: Search, guide: nn.Module) -> list[Tensor]:
+        """The gaps that vanish nearest to x, by their linearisation there: weights (N, ..., n) of values, each.
+
+        A gap is s_i g_i - g_j, and for magnitudes s_i g_i + g_j too, with s_i the sign of a salient feature: one
+        of them vanishes where a feature enters with either sign.
+        """
+        values, point = self._explain(search, guide, search.x)
+        flat = values.flatten(start_dim=1)
+        signs = flat.detach().sign() if search.explainer.reduce == "abs" else torch.ones_like(flat)
+        weakest = search.salient.gather(
+            -1, (-search.before.gather(-1, search.salient)).topk(min(self.width, self.k)).indices
+        )
+        others = search.before.gather(-1, search.contenders)
+        strongest = search.contenders.gather(-1, others.topk(min(self.width, others.shape[-1])).indices)
+        if values.ndim > 2:
+            # the two inputs of a pair have features of their own: number them one after the other
+            shift = torch.arange(values.shape[1], device=values.device)[:, None] * values.shape[-1]
+            weakest, strongest = weakest + shift, strongest + shift
+        weakest, strongest = (ids.reshape(len(flat), -1, ids.shape[-1]) for ids in (weakest, strongest))
+        slopes = {
+            (number, part, place): self._slope(search, flat, point, ids[:, part, place])
+            for number, ids in enumerate((weakest, strongest))
+            for part in range(ids.shape[1])
+            for place in range(ids.shape[2])
+        }
+        found = []
+        for part in range(weakest.shape[1]):
+            for a in range(weakest.shape[2]):
+                for b in range(strongest.shape[2]):
+                    inside, outside = weakest[:, part, a], strongest[:, part, b]
+                    rise = rowwise(_at(signs, inside), search.x) * slopes[0, part, a]
+                    for side in (1.0, -1.0) if search.explainer.reduce == "abs" else (1.0,):
+                        gap = _at(signs, inside) * _at(flat, inside) - side * _at(flat, outside)
+                        steep = (rise - side * slopes[1, part, b]).flatten(start_dim=1).norm(dim=1)
+                        weights = torch.zeros_like(flat)
+                        weights.scatter_(1, inside[:, None], _at(signs, inside)[:, None])
+                        weights.scatter_(1, outside[:, None], -side)
+                        found.append((gap.detach() / steep.clamp_min(torch.finfo(gap.dtype).tiny), weights))
+        distance = torch.stack([entry[0] for entry in found], dim=1)
+        best = distance.topk(min(self.pairs, len(found)), dim=1, largest=False).indices
+        stacked = torch.stack([entry[1] for entry in found], dim=1)
+        chosen = stacked.gather(1, best[..., None].expand(-1, -1, flat.shape[1]))
+        return [weights.reshape(values.shape) for weights in chosen.unbind(1)]
+
+    def _step(self, search: Search, guide: nn.Module, x: Tensor, weights: Tensor) -> Tensor:
+        """One step onto the linearised boundary of one gap a row."""
+        values, point = self._explain(search, guide, x)
+        gap = (weights * values).flatten(start_dim=1).sum(1)
         slope = search.allowed(derivative(gap.sum(), point))
-        gap = gap.detach().squeeze(1) + (slope * (search.x - x)).flatten(start_dim=1).sum(1)
+        gap = gap.detach() + (slope * (search.x - x)).flatten(start_dim=1).sum(1)
         square = slope.flatten(start_dim=1).square().sum(1)
-        length = torch.where(square > 0, 1.01 * gap / square.clamp_min(torch.finfo(gap.dtype).tiny), 0.0)
-        return search.project(search.x - rowwise(length, x) * slope)
+        length = torch.where(square > 0, gap / square.clamp_min(torch.finfo(gap.dtype).tiny), 0.0)
+        if search.bounded:
+            length = self._length_in_bounds(search, gap, slope, length)
+        return search.project(search.x - rowwise(1.01 * length, x) * slope)
+
+    def _length_in_bounds(self, search: Search, gap: Tensor, slope: Tensor, length: Tensor) -> Tensor:
+        """How far to go along a slope for the gap to vanish when features stop at their bounds, (N,)."""
+        low, high = length, length * 2**12
+        for _ in range(40):
+            middle = (low + high) / 2
+            moved = search.inside(search.x - rowwise(middle, slope) * slope) - search.x
+            left = gap + (slope * moved).flatten(start_dim=1).sum(1) > 0
+            low, high = torch.where(left, middle, low), torch.where(left, high, middle)
+        return high
 
     def _bisect(self, search: Search) -> None:
         """Shrink the nearest flip towards x while it stays one."""
@@ -119,23 +170,25 @@ class MinimalFlip(Attack):
             low, high = torch.where(flips, low, middle), torch.where(flips, middle, high)
 
     def _explain(self, search: Search, guide: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The guide's explanation (N, ..., n) with its graph, and the point it is made at."""
+        """The guide's signed explanation (N, ..., n) with its graph, and the point it is made at.
+
+        In units of each row's largest value: the squares of a sure model's gradients underflow. Summed magnitudes
+        have no sign and stay as they are.
+        """
         point, logits = forward(guide, x)
-        with torch.enable_grad():
-            attributions = search.explainer.attribute(guide, point, search.target, True, logits)
-            return search.explainer.flatten(attributions), point
+        attributions = search.explainer.attribute(guide, point, search.target, True, logits)
+        if search.explainer.reduce == "abs-sum":
+            values = search.explainer.flatten(attributions)
+        else:
+            values = attributions.flatten(start_dim=search.explainer.inputs)
+        largest = values.detach().flatten(start_dim=1).abs().amax(1)
+        return values / rowwise(largest.clamp_min(torch.finfo(values.dtype).tiny), values), point
 
-    def _slopes(self, search: Search, flat: Tensor, point: Tensor, indices: Tensor) -> Tensor:
-        """Gradients (N, inputs, width, d) of the scores with these flat numbers (N, inputs, width)."""
-        columns = indices.flatten(start_dim=1).unbind(1)
-        found = [
-            search.allowed(derivative(flat.gather(1, column[:, None]).sum(), point, retain_graph=True))
-            for column in columns
-        ]
-        stacked = torch.stack([slope.flatten(start_dim=1) for slope in found], dim=1)
-        return stacked.reshape(*indices.shape, -1)
+    def _slope(self, search: Search, flat: Tensor, point: Tensor, column: Tensor) -> Tensor:
+        """The gradient of one value a row, in the shape of x, along what can move."""
+        return search.allowed(derivative(_at(flat, column).sum(), point, retain_graph=True))
 
 
-def _pick(flat: Tensor, indices: Tensor) -> Tensor:
-    """The entries of (N, m) at (N, inputs, width), in that shape."""
-    return flat.detach().gather(1, indices.flatten(start_dim=1)).reshape(indices.shape)
+def _at(flat: Tensor, column: Tensor) -> Tensor:
+    """One entry of each row of (N, m), at (N,)."""
+    return flat.gather(1, column[:, None]).squeeze(1)

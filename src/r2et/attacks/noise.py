@@ -49,5 +49,7 @@ class NoiseAttack(Attack):
             return search.allowed(torch.erf(search.random_numbers(draw) / 2**0.5))
         # of n + 2 Gaussian numbers, normalised, the first n are uniform in the unit ball
         numbers = search.random_numbers(draw, extra=2)
-        inside = (numbers / numbers.norm(dim=1, keepdim=True))[:, :-2]
-        return search.allowed(inside.reshape(search.x.shape))
+        moving = search.allowed(numbers[:, :-2].reshape(search.x.shape)).flatten(start_dim=1)
+        length = torch.cat([moving, numbers[:, -2:]], dim=1).norm(dim=1, keepdim=True)
+        inside: Tensor = moving / length
+        return inside.reshape(search.x.shape)

@@ -3,12 +3,14 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from r2et import ranking
+from r2et._checks import check_logits
 from r2et.attacks.domain import Domain
 from r2et.explain import Explainer
 from r2et.explain.base import forward, unit
@@ -18,6 +20,8 @@ Keep = Literal["best", "last"]
 Norm = Literal["l2", "linf"]
 #: further predictions that must not change: inputs (N, *features) to a list of logits (N, C) each
 Predictions = Callable[[Tensor], Sequence[Tensor]]
+#: up to so many features a stable sort is quicker than a search for the first few with their ties in order
+SORTED_WHOLE = 512
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,8 @@ class Evaluation:
         x: the iterates (N, *features); require gradients if the explanation is to be differentiated.
         logits: (N, C).
         scores: the judged explanation (N, ..., n).
+        weakest: its salient features from the weakest on, see `Search.boundary`.
+        strongest: its other features from the strongest on.
         precision: (N,), the mean over both inputs of a pair.
         lowest: (N,), the lower of the two.
         kept: bool (N,).
@@ -36,6 +42,8 @@ class Evaluation:
     x: Tensor
     logits: Tensor
     scores: Tensor
+    weakest: Tensor
+    strongest: Tensor
     precision: Tensor
     lowest: Tensor
     kept: Tensor
@@ -71,6 +79,7 @@ class Search:
     kept: Tensor = field(init=False)
     first_flip: Tensor = field(init=False)
     history: list[Tensor] = field(init=False, default_factory=list)
+    details: dict[str, Tensor] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.top = ranking.top_k_mask(self.before, self.k)
@@ -82,7 +91,19 @@ class Search:
         self.history = [self.precision] if self.record else []
         inputs = self.explainer.inputs
         self.movable = self.domain.movable(self.x.flatten(start_dim=inputs).shape[-1], self.x.device)
-        self.others = self.other_classes(self.x)
+        self.all_movable = bool(self.movable.all())
+        self.bounded = self.domain.lower is not None or self.domain.upper is not None
+        self.other_targets = self.other_classes(self.x)
+
+    @cached_property
+    def salient(self) -> Tensor:
+        """Numbers of the features in the top-k set, int64 (N, ..., k), in rising order."""
+        return _members(self.top)
+
+    @cached_property
+    def contenders(self) -> Tensor:
+        """Numbers of the features outside of it, int64 (N, ..., n - k), in rising order."""
+        return _members(~self.top)
 
     def evaluate(self, x: Tensor, create_graph: bool = False) -> Evaluation:
         """Explain and judge iterates; with `create_graph` the scores can be differentiated by `x`."""
@@ -90,19 +111,47 @@ class Search:
         with torch.enable_grad():
             attributions = self.explainer.attribute(self.model, point, self.target, create_graph, logits)
             scores = self.explainer.flatten(attributions)
-        overlap = ranking.overlap(self.top, ranking.top_k_mask(scores.detach(), self.k), scores.dtype)
+        boundary = self.boundary(scores.detach())
+        overlap = 1 - self.lost(scores.detach(), boundary).to(scores.dtype) / self.k
         precision, lowest = (overlap.mean(1), overlap.amin(1)) if overlap.ndim > 1 else (overlap, overlap)
         kept = predicted_class(logits) == self.target
-        for now, clean in zip(self.other_classes(x), self.others, strict=True):
+        for now, clean in zip(self.other_classes(x), self.other_targets, strict=True):
             kept = kept & (now == clean)
-        return Evaluation(point, logits, scores, precision, lowest, kept)
+        return Evaluation(point, logits, scores, *boundary, precision, lowest, kept)
+
+    def boundary(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """The salient features from the weakest on, and the others from the strongest on, as far as they can meet.
+
+        Of explanations (N, ..., n): feature numbers, int64 (N, ..., min(k, n - k)) each. Ties are ordered as in a
+        ranking, the smaller number first.
+        """
+        pairs = min(self.k, scores.shape[-1] - self.k)
+        inside = scores.gather(-1, self.salient).sort(dim=-1, descending=True, stable=True).indices.flip(-1)
+        outside = scores.gather(-1, self.contenders)
+        if outside.shape[-1] <= SORTED_WHOLE:
+            first = outside.sort(dim=-1, descending=True, stable=True).indices[..., :pairs]
+        else:
+            first = ranking.top_k(outside, pairs)
+        return self.salient.gather(-1, inside[..., :pairs]), self.contenders.gather(-1, first)
+
+    def lost(self, scores: Tensor, boundary: tuple[Tensor, Tensor]) -> Tensor:
+        """How many salient features are no longer in the top k of explanations (N, ..., n), (N, ...).
+
+        The q-th strongest other feature takes the place of the q-th weakest salient one if it ranks higher.
+        """
+        weakest, strongest = boundary
+        below, above = scores.gather(-1, weakest), scores.gather(-1, strongest)
+        return ((above > below) | ((above == below) & (strongest < weakest))).sum(-1)
 
     def other_classes(self, x: Tensor) -> list[Tensor]:
         """The classes that further predictions assign to inputs (N, *features), int64 (N,) each."""
         if self.predictions is None:
             return []
         with torch.no_grad():
-            return [predicted_class(logits) for logits in self.predictions(x.detach())]
+            found = list(self.predictions(x.detach()))
+        for logits in found:
+            check_logits(logits, len(x))
+        return [predicted_class(logits) for logits in found]
 
     def submit(self, found: Evaluation) -> None:
         """Hand in the iterates of one iteration: the best feasible one of each row is remembered."""
@@ -135,10 +184,11 @@ class Search:
             first_flip: in iterations of that attack (M,), -1 = never.
         """
         better = precision < self.precision[rows]
-        self.best[rows] = torch.where(rowwise(better, x), x, self.best[rows])
-        self.precision[rows] = torch.where(better, precision, self.precision[rows])
+        self.best = self.best.index_copy(0, rows, torch.where(rowwise(better, x), x, self.best[rows]))
+        self.precision = self.precision.index_copy(0, rows, torch.where(better, precision, self.precision[rows]))
         earlier = (first_flip >= 0) & (self.first_flip[rows] < 0)
-        self.first_flip[rows] = torch.where(earlier, self.iteration + first_flip, self.first_flip[rows])
+        flips = torch.where(earlier, self.iteration + first_flip, self.first_flip[rows])
+        self.first_flip = self.first_flip.index_copy(0, rows, flips)
 
     def project(self, x: Tensor) -> Tensor:
         """The iterates inside the budget and the domain."""
@@ -146,20 +196,23 @@ class Search:
         if self.cap is not None:
             delta = delta.clamp(-self.cap, self.cap)
         if self.norm == "linf":
-            return self._inside(self.x + delta.clamp(-self.radius, self.radius))
-        delta = self._inside(self.x + delta) - self.x
+            return self.inside(self.x + delta.clamp(-self.radius, self.radius))
+        delta = self.inside(self.x + delta) - self.x
         length = delta.flatten(start_dim=1).norm(dim=1)
         factor = (self.radius / length.clamp_min(self.radius)).to(x.dtype)
         # shrinking towards the clean input leaves the domain by rounding at most
-        return self._inside(self.x + delta * rowwise(factor, x))
+        return self.inside(self.x + delta * rowwise(factor, x))
 
-    def _inside(self, x: Tensor) -> Tensor:
+    def inside(self, x: Tensor) -> Tensor:
+        """The nearest inputs in the domain, whatever the budget."""
+        if self.all_movable and not self.bounded:
+            return x
         inputs = self.explainer.inputs
         return self.domain.clamp(x.flatten(inputs), self.x.flatten(inputs)).reshape(self.x.shape)
 
     def allowed(self, step: Tensor) -> Tensor:
         """A direction without its components along features that cannot move."""
-        if self.movable.all():
+        if self.all_movable:
             return step
         flat = step.flatten(start_dim=self.explainer.inputs)
         return (flat * self.movable).reshape(step.shape)
@@ -194,6 +247,11 @@ class Search:
             draws.append(torch.randn(len(row) + extra, generator=generator, dtype=torch.float64))
         numbers = torch.stack(draws).to(self.x)
         return numbers if extra else numbers.reshape(self.x.shape)
+
+
+def _members(mask: Tensor) -> Tensor:
+    """The numbers of the members of sets (..., n) of one size, int64 (..., size)."""
+    return mask.nonzero()[:, -1].reshape(*mask.shape[:-1], -1)
 
 
 def rowwise(values: Tensor, like: Tensor) -> Tensor:

@@ -72,6 +72,7 @@ class WorstCase(Attack):
             "predictions": self.predictions,
             "explainer": self.explainer,
             "flip_below": self.flip_below,
+            "history": self.history,
         }
         found: list[Attack] = [
             BoundaryAttack(**shared, steps=steps, loss="hinge", beta=beta, restarts=restarts)
@@ -90,5 +91,8 @@ class WorstCase(Attack):
             if not len(rows):
                 return
             found = attack.attack(search.model, search.x[rows], search.domain, search.seed, search.advance)
+            if found.history is not None:
+                lines = found.history[1:]
+                search.history += [search.precision.index_copy(0, rows, line) for line in lines]
             search.adopt(rows, found.x, found.precision, found.first_flip)
             search.iteration += attack.iterations()

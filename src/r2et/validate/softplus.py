@@ -60,12 +60,14 @@ def _swap_layers(model: nn.Module, beta: float) -> nn.Module:
     return swap(model) if type(model) in _LAYERS else model
 
 
-_LAYERS = (nn.ReLU, nn.LeakyReLU, nn.ReLU6, nn.Hardtanh)
+_LAYERS = (nn.ReLU, nn.LeakyReLU, nn.PReLU, nn.ReLU6, nn.Hardtanh)
 
 
 def _smooth_layer(layer: nn.Module, beta: float) -> nn.Module:
     if isinstance(layer, nn.LeakyReLU):
         return SmoothLeakyReLU(layer.negative_slope, beta)
+    if isinstance(layer, nn.PReLU):
+        return SmoothPReLU(layer, beta)
     if isinstance(layer, nn.Hardtanh):  # ReLU6 is one
         return SmoothHardtanh(layer.min_val, layer.max_val, beta)
     return nn.Softplus(beta)
@@ -89,6 +91,29 @@ class SmoothLeakyReLU(nn.Module):
     def extra_repr(self) -> str:
         """The settings."""
         return f"negative_slope={self.negative_slope}, beta={self.beta}"
+
+
+class SmoothPReLU(nn.Module):
+    """a z + (1 - a) softplus(z) with the slopes a that a PReLU has learned, under the same name.
+
+    >>> SmoothPReLU(nn.PReLU(init=0.5), beta=1e3)(torch.tensor([[-2.0], [2.0]])).detach()
+    tensor([[-1.],
+            [ 2.]])
+    """
+
+    def __init__(self, layer: nn.PReLU, beta: float) -> None:
+        super().__init__()
+        self.weight, self.beta = layer.weight, beta
+
+    def forward(self, z: Tensor) -> Tensor:
+        """The same shape as z."""
+        bend = z - F.softplus(z, self.beta)
+        # PReLU itself multiplies by its slopes along the channel axis where it is given negative values alone
+        return F.softplus(z, self.beta) + F.prelu(bend, self.weight)
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return f"beta={self.beta}"
 
 
 class SmoothHardtanh(nn.Module):

@@ -1,0 +1,169 @@
+"""What the trust-region attack sees of a batch: gaps, constraint and their slopes at one set of iterates."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from r2et import ranking
+from r2et.attacks.boundary import surrogate
+from r2et.attacks.search import Evaluation, Search, rowwise
+from r2et.attacks.subproblem import Array, Local
+from r2et.explain.base import forward
+from r2et.explain.jacobian import jacobian
+from r2et.scores import logit
+
+
+@dataclass(frozen=True)
+class Point:
+    """Iterates judged on the real model, with linear models of f and of the gaps of m active pairs."""
+
+    found: Evaluation
+    moved: Tensor  # x - x0 where it can move, (N, d)
+    scores: Tensor  # of the followed explanation, in units of its L1 norm at x0, (N, features)
+    pairs: Tensor  # numbers of the salient and the other features, (N, 2, m)
+    valid: Tensor  # (N, m)
+    slopes: Tensor  # (N, m, d)
+    change: Tensor  # f - f0, (N, C)
+    jacobian: Tensor  # (N, C, d)
+    violation: Tensor  # (N,)
+    margin: Tensor  # logit of the predicted class minus the next one, (N,)
+    margin_slope: Tensor  # (N, d)
+    merit: Tensor  # (N,)
+
+    @property
+    def gaps(self) -> Tensor:
+        """Of the active pairs, (N, m)."""
+        return self.gaps_at(self)
+
+    def gaps_at(self, other: "Point") -> Tensor:
+        """The gaps of these active pairs at other iterates, (N, m)."""
+        return other.scores.gather(1, self.pairs[:, 0]) - other.scores.gather(1, self.pairs[:, 1])
+
+    def replaced(self, rows: Tensor, by: "Point") -> "Point":
+        """With some rows, bool (N,), taken from other iterates."""
+        merged: Point = _each(lambda mine, other: torch.where(rowwise(rows, other), other, mine), self, by)
+        return merged
+
+
+def _each(function: Callable[..., Tensor], *parts: Any) -> Any:
+    """A function of tensors, applied within tuples and dataclasses of them."""
+    if isinstance(parts[0], Tensor):
+        return function(*parts)
+    if isinstance(parts[0], tuple):
+        return tuple(_each(function, *members) for members in zip(*parts, strict=True))
+    names = [item.name for item in fields(parts[0])]
+    return replace(parts[0], **{n: _each(function, *(getattr(part, n) for part in parts)) for n in names})
+
+
+class View:
+    """One batch as the algorithm sees it: the explanation that is followed, its unit, and what can move."""
+
+    def __init__(self, search: Search, eps_f: float, salient: int, others: int, beta: float | None) -> None:
+        self.search, self.eps_f = search, eps_f
+        self.guide = surrogate(search, beta)
+        self.sizes = min(salient, search.k), min(others, search.top.shape[-1] - search.k)
+        inputs = search.explainer.inputs
+        self.columns = search.movable.repeat(inputs).nonzero().flatten()
+        start = search.x.flatten(start_dim=inputs)
+        cap = min(search.cap or torch.inf, search.radius if search.norm == "linf" else torch.inf)
+        ends = [search.domain.clamp(torch.full_like(start, sign * torch.inf), start) - start for sign in (-1, 1)]
+        self.low, self.high = (end.clamp(-cap, cap).flatten(start_dim=1)[:, self.columns] for end in ends)
+        self.bounded = bool(self.low.isfinite().any() or self.high.isfinite().any())
+        self.radius = search.radius * (1 if search.norm == "l2" else len(self.columns) ** 0.5)
+        self.unit: Tensor | None = None
+        self.start: Tensor | None = None
+
+    def at(self, x: Tensor) -> Point:
+        """Judge iterates on the real model; linearise f there and the gaps of the followed explanation."""
+        search = self.search
+        found = search.evaluate(x, create_graph=True)
+        point, scores = found.x, found.scores
+        if self.guide is not search.model:
+            point, logits = forward(self.guide, x)
+            with torch.enable_grad():
+                attributions = search.explainer.attribute(self.guide, point, search.target, True, logits)
+                scores = search.explainer.flatten(attributions)
+        if self.unit is None or self.start is None:
+            total = scores.detach().abs().sum(-1, keepdim=True)
+            self.unit, self.start = torch.where(total > 0, total, 1.0), found.logits.detach().softmax(1)
+        with torch.enable_grad():
+            shares, probabilities = scores / self.unit, found.logits.softmax(1)
+            rivals = found.logits.scatter(1, search.target[:, None], -torch.inf)
+            margin = logit(found.logits, search.target) - rivals.amax(1)
+        values = shares.detach()
+        top = ranking.top_k_mask(found.scores.detach(), search.k)
+        # a feature that has left or entered the set is not looked at again
+        weak = values.masked_fill(~(search.top & top), torch.inf).topk(self.sizes[0], largest=False)
+        strong = values.masked_fill(search.top | top, -torch.inf).topk(self.sizes[1])
+        shift = torch.arange(search.explainer.inputs, device=x.device)[:, None] * values.shape[-1]
+        ids = [part.indices.reshape(len(x), -1, part.indices.shape[-1]) + shift for part in (weak, strong)]
+        slopes = [self._slopes(shares, point, part) for part in ids]
+        ends = [part.values.reshape(*ids[0].shape[:2], -1).isfinite() for part in (weak, strong)]
+        change = probabilities.detach() - self.start
+        violation = (change.norm(dim=1) / self.eps_f - 1).relu()
+        weakest = values.masked_fill(~search.top, torch.inf).amin(-1)
+        smallest = (weakest - values.masked_fill(search.top, -torch.inf).amax(-1)).reshape(len(x), -1).amin(1)
+        return Point(
+            found=_each(Tensor.detach, found),
+            moved=(x - search.x).flatten(start_dim=1)[:, self.columns],
+            scores=values.flatten(start_dim=1),
+            pairs=torch.stack([part.flatten(start_dim=1) for part in _grid(*ids)], dim=1),
+            valid=torch.logical_and(*_grid(*ends)).flatten(start_dim=1),
+            slopes=(slopes[0][:, :, :, None] - slopes[1][:, :, None]).flatten(1, 3),
+            change=change,
+            jacobian=jacobian(probabilities, found.x).detach()[..., self.columns],
+            violation=violation,
+            margin=margin.detach(),
+            margin_slope=jacobian(margin[:, None], found.x).detach()[:, 0, self.columns],
+            merit=smallest + violation,
+        )
+
+    def _slopes(self, shares: Tensor, point: Tensor, ids: Tensor) -> Tensor:
+        """Gradients (N, inputs, width, d) of the shares with these flat numbers (N, inputs, width)."""
+        with torch.enable_grad():
+            picked = shares.flatten(start_dim=1).gather(1, ids.flatten(start_dim=1))
+        if not picked.requires_grad:  # a linear model with frozen parameters
+            return picked.new_zeros(*ids.shape, len(self.columns))
+        found = jacobian(picked, point).detach()
+        return found[..., self.columns].reshape(*ids.shape, len(self.columns))
+
+    def row(self, point: Point, number: int) -> Local:
+        """One row for the solver."""
+
+        def array(values: Tensor) -> Array:
+            return values[number].double().cpu().numpy()
+
+        moved = array(point.moved)
+        return Local(
+            pairs=point.pairs[number].cpu().numpy(),
+            valid=point.valid[number].cpu().numpy(),
+            gaps=array(point.gaps),
+            slopes=array(point.slopes),
+            change=array(point.change) / self.eps_f,
+            jacobian=array(point.jacobian) / self.eps_f,
+            violation=float(point.violation[number]),
+            margin=float(point.margin[number]),
+            margin_slope=array(point.margin_slope),
+            offset=moved,
+            radius=self.radius,
+            bounds=(array(self.low) - moved, array(self.high) - moved) if self.bounded else None,
+        )
+
+    def crossing(self, point: Point) -> Tensor:
+        """The salient feature that left and the other one that entered, farthest apart, int64 (N, 2)."""
+        scores = point.found.scores
+        left = scores.masked_fill(~self.search.top, torch.inf).min(-1)
+        entered = scores.masked_fill(self.search.top, -torch.inf).max(-1)
+        gap = ((left.values - entered.values) / scores.abs().sum(-1)).reshape(len(scores), -1)
+        side = gap.argmin(1, keepdim=True)
+        both = [part.indices.reshape(len(scores), -1).gather(1, side) for part in (left, entered)]
+        return torch.cat(both, dim=1) + side * scores.shape[-1]
+
+
+def _grid(salient: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
+    """(N, inputs, a) and (N, inputs, b), spread over all pairs of each input: (N, inputs, a, b) twice."""
+    first, second = torch.broadcast_tensors(salient[..., :, None], others[..., None, :])
+    return first, second

@@ -1,0 +1,5 @@
+"""`python -m r2et.cli`."""
+
+from r2et.cli import main
+
+main()

@@ -1,0 +1,154 @@
+"""`r2et attack`."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from r2et._checks import InputError, check_choice
+from r2et.cli.common import (
+    AsJson,
+    Checkpoint,
+    K,
+    Limit,
+    OtherData,
+    Seed,
+    interactive,
+    load_model_and_data,
+    print_json,
+    print_table,
+)
+
+if TYPE_CHECKING:
+    from r2et.attacks import Attack
+
+#: what `--attack all` leaves out: it solves a cone program for each input and step
+SLOW = ("trust-region",)
+NAMES = ("noise", "er", "mse", "constrained", "boundary", "minimal", "worst-case", *SLOW)
+
+
+def attack(
+    checkpoint: Checkpoint,
+    data: OtherData = None,
+    name: Annotated[str, typer.Option("--attack", help=f"{', '.join(NAMES)}, or all.")] = "all",
+    radius: Annotated[float, typer.Option(help="Budget in the units of the scaled inputs.")] = 1.0,
+    steps: Annotated[int | None, typer.Option(help="Iterations; the attack's own number by default.")] = None,
+    norm: Annotated[str, typer.Option(help="Norm of the budget: l2 or linf.")] = "l2",
+    keep: Annotated[str, typer.Option(help="best: keeps the prediction; last: the last iterate.")] = "best",
+    budget: Annotated[str, typer.Option(help="Effort of worst-case: fast, standard or thorough.")] = "standard",
+    weights: Annotated[str, typer.Option(help="Of constrained: none, fixed, gda, hedge or qp.")] = "qp",
+    k: K = None,
+    limit: Limit = 1000,
+    within_domain: Annotated[
+        bool, typer.Option(help="Stay inside the data's bounds and leave one-hot features alone.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write perturbed inputs and explanations (.npz).")
+    ] = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Attack the explanations of a trained model.
+
+    Believe worst-case: it is the strongest for each input. trust-region is slow and runs only by name.
+
+    Example: r2et attack runs/adult-r2et --attack worst-case --radius 0.3
+    """
+    from r2et import metrics
+
+    check_choice("attack", name, [*NAMES, "all"])
+    model, information, loaded, part = load_model_and_data(checkpoint, data, limit)
+    k = int(information.get("k", loaded.k)) if k is None else k
+    several = len(part.y.unique()) > 1
+    shared: dict[str, Any] = {"k": k, "radius": radius, "norm": norm, "keep": keep}
+    if steps is not None:
+        shared["steps"] = steps
+    wanted = [short for short in NAMES if short not in SLOW] if name == "all" else [name]
+    if name == "all" and (norm, keep) != ("l2", "best"):
+        # these two are defined by an L2 norm and by keeping the prediction
+        wanted = [short for short in wanted if short not in ("minimal", "worst-case")]
+    chosen = {short: _build(short, shared, budget, weights) for short in wanted}
+    found: list[dict[str, Any]] = []
+    arrays: dict[str, Any] = {"x": part.x.numpy(), "y": part.y.numpy()}
+    for short, member in chosen.items():
+        started = time.perf_counter()
+        result = member(
+            model,
+            part.x,
+            domain=loaded.domain if within_domain else None,
+            seed=seed,
+            progress=interactive(as_json),
+        )
+        found.append(
+            {
+                "attack": type(member).__name__,
+                "settings": repr(member),
+                "k": k,
+                "radius": radius,
+                "steps": member.steps,
+                "keep": keep,
+                "rows": len(part.x),
+                "precision": float(result.precision.mean()),
+                "displaced": float(metrics.displaced(result, k).mean()),
+                "sensitivity": metrics.sensitivity(result),
+                "distance": float(result.distance.mean()),
+                # an AUC needs both classes
+                "clean_auc": metrics.auc(model, part.x, part.y) if several else None,
+                "adversarial_auc": metrics.adversarial_auc(model, result, part.y) if several else None,
+                "seconds": time.perf_counter() - started,
+            }
+        )
+        arrays |= {
+            f"{short}_{field}": getattr(result, field).numpy()
+            for field in ("x", "precision", "kept", "distance", "first_flip", "before", "after")
+        }
+    if output is not None:
+        _save_arrays(output, arrays)
+    if as_json:
+        print_json({"checkpoint": str(checkpoint), "data": loaded.name, "attacks": found})
+        return
+    columns = ["attack", f"P@{k}", "displaced", "sensitivity", "distance", "seconds"]
+    rows = [
+        [
+            row["attack"],
+            f"{100 * row['precision']:.1f}",
+            f"{row['displaced']:.2f} of {k}",
+            f"{row['sensitivity']:.1%}",
+            f"{row['distance']:.3f}",
+            f"{row['seconds']:.1f}",
+        ]
+        for row in found
+    ]
+    print_table(f"{loaded.name}, {len(part.x)} test inputs, radius {radius:g}", columns, rows)
+
+
+def _build(short: str, shared: dict[str, Any], budget: str, weights: str) -> "Attack":
+    from r2et import attacks
+
+    if short == "worst-case":
+        # its recipe fixes the steps
+        given = {name: value for name, value in shared.items() if name != "steps"}
+        return attacks.WorstCase(**given, budget=budget)  # type: ignore[arg-type]  # it checks
+    if short == "constrained":
+        return attacks.ConstrainedAttack(**shared, weights=weights)  # type: ignore[arg-type]  # it checks
+    kinds: dict[str, type[Attack]] = {
+        "noise": attacks.NoiseAttack,
+        "er": attacks.ERAttack,
+        "mse": attacks.MSEAttack,
+        "boundary": attacks.BoundaryAttack,
+        "minimal": attacks.MinimalFlip,
+        "trust-region": attacks.TrustRegion,
+    }
+    return kinds[short](**shared)
+
+
+def _save_arrays(path: Path, arrays: dict[str, Any]) -> None:
+    import numpy as np
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            np.savez_compressed(file, **arrays)
+    except OSError as error:
+        raise InputError(f"cannot write {str(path)!r}: {error}") from error

@@ -101,19 +101,25 @@ def draw_attacks(results: dict[str, Any], path: Path) -> None:
 
     cell = next(cell for cell in results["cells"] if (cell["data"], cell["net"]) == ("adult", "relu"))
     shown = {
-        "noise": ("#9fb3c8", ":"),
-        "MSEAttack": ("#6b8fb3", "--"),
-        "ERAttack": ("#2b5f93", "--"),
-        "MinimalFlip": ("#9a7b4f", "-."),
-        "BoundaryAttack hinge": ("#e08a52", "-"),
-        WORST: (SALIENT, "-"),
+        "noise": ("#9fb3c8", ":", 3),
+        "MSEAttack": ("#6b8fb3", "--", -9),
+        "ERAttack": ("#2b5f93", "--", 2),
+        "MinimalFlip": ("#9a7b4f", "-.", -9),
+        "BoundaryAttack hinge": ("#e08a52", "-", -3),
+        WORST: (SALIENT, "-", -3),
     }
     figure, axis = plt.subplots(figsize=(7.5, 4))
-    for name, (colour, style) in shown.items():
+    for name, (colour, style, shift) in shown.items():
         points = sorted((float(radius), 100 * value) for radius, value in cell["precision"][name].items())
         axis.plot(*zip(*points, strict=True), color=colour, linestyle=style, marker=".", label=name)
         axis.annotate(
-            name, points[-1], xytext=(6, -3), textcoords="offset points", fontsize=8, color=colour, clip_on=False
+            name,
+            points[-1],
+            xytext=(6, shift),
+            textcoords="offset points",
+            fontsize=8,
+            color=colour,
+            clip_on=False,
         )
     axis.set_xlabel("L2 radius in scaled units", fontsize=9, color=INK)
     axis.set_ylabel("P@8, percent", fontsize=9, color=INK)

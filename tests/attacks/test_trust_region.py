@@ -478,7 +478,7 @@ def test_details_against_a_replay(name):
         for p in range(11):
             point = path[p][r : r + 1]
             scores = (explained(point, guide) / unit).tolist()
-            excess = max(0.0, float((model(point).softmax(1) - start).norm()) / 0.1 - 1)
+            excess = max(0.0, float((model(point).softmax(1) - start).detach().norm()) / 0.1 - 1)
             smallest = min(
                 values[i] - values[j]
                 for values, top in zip(scores, tops, strict=True)

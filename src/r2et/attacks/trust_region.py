@@ -27,15 +27,15 @@ SMALLEST = 1e-3
 class TrustRegion(Attack):
     """Lowers the gaps of all active pairs at once, within a trust region, until one flips (Alg. 2, App. A.4).
 
-    The gaps h_l are those of the explanation divided by its L1 norm at the clean input, the constraint is
-    v(x) = [||f(x) - f(x0)|| / eps_f - 1]_+ with f the probabilities, and the merit of a pair is
-    phi_l = v(x) + |h_l(x) - t_l|. Corrections of the paper: the merit has the residual of f, not f; a target is
-    t_l = h_l(x) + v(x) - epsilon after each accepted step, so phi_l is epsilon at every iterate and what falls is
-    the target; each trial point is tested for a flip, on the real model; criticality is measured relative to the
-    slopes, since chi cannot exceed epsilon. The linearised margin of the predicted class is one more constraint,
-    and steps that change the class are refused, so even the last iterate (`keep="last"`) keeps it. Pairs that block
-    each other are set aside except for the one with the smallest gap, and come back when that one can fall no more;
-    one that can fall no more on its own is removed.
+    The gaps h_l are those of the explanation divided by its L1 norm at the clean input, the constraint is v(x)
+    = [||f(x) - f(x0)|| / eps_f - 1]_+ with f the probabilities, and the merit of a pair is phi_l = v(x) +
+    |h_l(x) - t_l|. Corrections of the paper: the merit has the residual of f, not f; a target is t_l = h_l(x) +
+    v(x) - epsilon after each accepted step, so phi_l is epsilon at every iterate and what falls is the target;
+    each trial point is tested for a flip, on the real model; criticality is measured relative to the slopes,
+    since chi cannot exceed epsilon. The linearised margin of the predicted class is one more constraint, and
+    steps that change the class are refused, so even the last iterate (`keep="last"`) keeps it. Pairs that block
+    each other are set aside except for the one with the smallest gap, and come back when that one can fall no
+    more; one that can fall no more on its own is removed.
 
     A row stops at its flip: `first_flip` counts iterations, refused steps too (Theorem 5.1). `details` has `pair`,
     int64 (N, 2): the salient feature and the other one that flipped (by the most, if several did), numbered along

@@ -162,7 +162,7 @@ def test_pairs_of_inputs():
 def test_a_frame_has_a_row_for_each_attack_and_radius(report):
     frame = report.to_frame()
     assert frame["attack"].tolist() == ["NoiseAttack", "ERAttack", "MSEAttack", "WorstCase"] * 2
-    assert frame["radius"].tolist() == [0.5, 0.5, 2.0, 2.0]
+    assert frame["radius"].tolist() == [0.5] * 4 + [2.0] * 4
     assert list(frame.columns) == [
         "attack",
         "radius",

@@ -255,7 +255,7 @@ Y = torch.tensor([0, 1])
         (X, torch.tensor([1, 1]), "all 2 labels are 1"),
         (X, torch.tensor([0, 2]), "label 2 in row 1 is out of range"),
         (X, torch.tensor([0, 1, 1]), "3 labels for 2 rows"),
-        (X, torch.tensor([0.0, 1.0]), "1-d integer tensor"),
+        (X, torch.tensor([0.0, 1.0]), "1-d int64 tensor"),
         (X.long(), Y, r"use x.float\(\)"),
         (X * math.nan, Y, "NaN or infinite"),
     ],

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from r2et import ranking
-from r2et._checks import check_logits
+from r2et._checks import ModelError, check_logits
 from r2et.attacks.domain import Domain
 from r2et.explain import Explainer
 from r2et.explain.base import forward, unit
@@ -149,8 +149,11 @@ class Search:
             return []
         with torch.no_grad():
             found = list(self.predictions(x.detach()))
-        for logits in found:
-            check_logits(logits, len(x))
+        for number, logits in enumerate(found, 1):
+            try:
+                check_logits(logits, len(x))
+            except ModelError as error:
+                raise ModelError(f"predictions, number {number} of {len(found)}: {error}") from error
         return [predicted_class(logits) for logits in found]
 
     def submit(self, found: Evaluation) -> None:

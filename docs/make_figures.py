@@ -213,8 +213,8 @@ def tabular_page(results: dict[str, Any]) -> str:
         "Vanilla and Linear keep the epoch with the lowest validation loss, every other method the last epoch that "
         "passes the threshold (App. B.1.2).",
         "",
-        "Both attacks are the paper's, and they are weak: [stronger ones](attacks.md) displace two to three times as "
-        "many features. Read the table as a comparison with the paper, not as a measure of safety.",
+        "Both attacks are the paper's, and they are weak: [stronger ones](attacks.md) displace more. Read the table as "
+        "a comparison with the paper, not as a measure of safety.",
         "",
         "![AUC against P@8](../images/tabular.svg)",
         "",

@@ -120,7 +120,6 @@ PAIRS = (("rent", "no"), ("own", "yes"), ("?", "yes"))
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "load-data.md"
 
 
-@pytest.mark.skipif(not HOW_TO.exists(), reason="the documentation is not part of this copy")
 def test_the_how_to_page_adds_a_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "REGISTRY", dict(registry.REGISTRY))
     (example,) = re.findall(r"```py\n(.*?)```", HOW_TO.read_text(), re.DOTALL)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from r2et.data import registry
+from r2et.data import PairCounts, abide, registry
 from r2et.data.sources import RemoteFile
 
-from . import files
+from . import array_files, files
 
 
 @pytest.fixture(autouse=True)
@@ -27,6 +27,22 @@ def synthetic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """R2ET_DATA with small files in the layout of the real ones."""
     folder = tmp_path / "own"
     files.write_all(folder)
+    monkeypatch.setenv("R2ET_DATA", str(folder))
+    return folder
+
+
+@pytest.fixture
+def arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """R2ET_DATA with small images and connectomes, and fewer pairs of the latter."""
+    folder = tmp_path / "own"
+    for write in (
+        array_files.write_mnist,
+        array_files.write_cifar_subset,
+        array_files.write_oct,
+        array_files.write_abide,
+    ):
+        write(folder)
+    monkeypatch.setattr(abide, "PAIRS", PairCounts(300, 60, 120))
     monkeypatch.setenv("R2ET_DATA", str(folder))
     return folder
 

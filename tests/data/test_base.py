@@ -5,6 +5,7 @@ import torch
 from r2et._checks import DataError, InputError
 from r2et.attacks.domain import Domain
 from r2et.data.base import Dataset, Split, Table, split_rows, tabular_dataset
+from r2et.data.layouts import GraphLayout, ImageLayout
 from r2et.data.registry import Info, Request
 
 INFO = Info("toy", "a toy", "nobody", "none", rows=200, features=3, classes=2, k=1)
@@ -117,11 +118,28 @@ class TestByHand:
             ({"feature_names": ("a", "b")}, "2 feature names for 3 features"),
             ({"domain": Domain(frozen=[3])}, "names feature 3"),
             ({"k": 3}, "got k=3"),
+            ({"inputs": 2}, r"inputs=2 does not fit rows of shape \(3,\)"),
+            ({"inputs": 3}, r"inputs=3 does not fit"),
+            ({"layout": ImageLayout((1, 2, 2), (0.0,), (1.0,))}, r"has 4 features, inputs have 3"),
         ],
     )
     def test_parts_must_fit(self, changed: dict[str, object], message: str) -> None:
         with pytest.raises(InputError, match=message):
             by_hand(**changed)
+
+    def test_pairs_have_the_features_of_one_input(self) -> None:
+        pairs = Split(torch.rand(4, 2, 3), torch.arange(4) % 2)
+        made = by_hand(train=pairs, validation=pairs, test=pairs, inputs=2)
+        assert len(made.feature_names) == 3
+        with pytest.raises(InputError, match="3 feature names for 6 features"):
+            by_hand(train=pairs, validation=pairs, test=pairs)
+
+    def test_layouts(self) -> None:
+        image = by_hand(layout=ImageLayout((3, 1, 1), (0.0,) * 3, (1.0,) * 3))
+        assert (image.image_shape, image.region_names) == ((3, 1, 1), None)
+        graph = by_hand(layout=GraphLayout(("a", "b", "c"), torch.zeros(3), torch.ones(3)))
+        assert (graph.image_shape, graph.region_names) == (None, ("a", "b", "c"))
+        assert (by_hand().image_shape, by_hand().region_names) == (None, None)
 
     def test_split_checks_its_tensors(self) -> None:
         with pytest.raises(InputError, match="5 labels for 4 rows"):

@@ -13,14 +13,16 @@ from r2et.data import registry
 from . import files
 
 FILE_SETS = ("adult", "bank", "compas")
+TABLES = ("adult", "bank", "breast-cancer", "compas", "digits")
+ARRAYS = ("abide", "cifar10", "cifar10-10k2k", "mnist", "mnist-pairs", "oct")
 VARIANTS = [
-    *((name, None) for name in ("adult", "bank", "breast-cancer", "compas", "digits")),
+    *((name, None) for name in TABLES),
     ("compas", "two_year_recid"),
 ]
 
 
 def check_invariants(name: str, target: str | None) -> data.Dataset:
-    """What holds for every data set, whatever its rows; the data set for further questions."""
+    """What holds for every table, whatever its rows; the data set for further questions."""
     info, made = data.describe(name), data.load(name, target=target)
     splits = (made.train, made.validation, made.test)
     n = info.features
@@ -75,8 +77,49 @@ def test_invariants_on_real_files(name: str, target: str | None, monkeypatch: py
     assert sum(map(len, (made.train, made.validation, made.test))) == data.describe(name).rows
 
 
+def check_array_invariants(name: str, **options: object) -> data.Dataset:
+    """What holds for every set of images or graphs."""
+    info, made = data.describe(name), data.load(name, **options)
+    splits = (made.train, made.validation, made.test)
+    n = made.train.x.shape[made.inputs :].numel()
+    assert len(made.feature_names) == len(set(made.feature_names)) == n
+    assert made.k == info.k == 50
+    assert (made.description, made.citation, made.licence) != ("", "", "")
+    assert (made.image_shape is None) != (made.region_names is None)
+    assert isinstance(made.train, data.Pairs) == (made.inputs == 2)
+    low, high = (torch.as_tensor(bound) for bound in (made.domain.lower, made.domain.upper))
+    for split in splits:
+        assert (split.x.dtype, split.y.dtype) == (torch.float32, torch.int64)
+        assert len(split.x) == len(split.y)
+        flat = split.x.flatten(made.inputs)
+        assert ((flat >= low - 1e-5) & (flat <= high + 1e-5)).all()
+        assert split.y.unique().tolist() == list(range(len(made.class_names)))
+    if made.image_shape is not None:
+        assert splits[0].x.shape[made.inputs :] == made.image_shape
+    if made.inputs == 2:
+        assert made.class_names == ("different", "same")
+        assert len(made.member_class_names) == 2
+        assert all(int(split.y.sum()) == len(split) // 2 for split in splits)
+    again, other = data.load(name, **options), data.load(name, seed=1, **options)
+    for part in ("train", "validation", "test"):
+        first, second, third = (getattr(which, part) for which in (made, again, other))
+        assert torch.equal(first.x, second.x)
+        assert torch.equal(first.y, second.y)
+        assert not torch.equal(first.x, third.x)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [*((name, {}) for name in ARRAYS), ("abide", {"pairs": False}), ("oct", {"size": 32})],
+)
+def test_invariants_of_images_and_graphs(name: str, options: dict[str, object], arrays: Path) -> None:
+    made = check_array_invariants(name, **options)
+    assert made.name == ("cifar10-10k2k" if name == "cifar10" else name)
+
+
 def test_every_set_is_listed_and_described() -> None:
-    assert data.names() == ("adult", "bank", "breast-cancer", "compas", "digits")
+    assert data.names() == tuple(sorted(TABLES + ARRAYS))
     for name in data.names():
         info = data.describe(name)
         assert info.name == name
@@ -96,6 +139,13 @@ def test_targets() -> None:
         data.load("digits", target="income")
     with pytest.raises(InputError, match="unknown target of compas 'two_year': did you mean 'two_year_recid'"):
         data.load("compas", target="two_year")
+
+
+def test_options() -> None:
+    with pytest.raises(InputError, match=r"abide has no option 'pair': did you mean 'pairs'\? Known: pairs"):
+        data.load("abide", pair=False)
+    with pytest.raises(InputError, match=r"digits has no option 'size'. Known: \(none\)"):
+        data.load("digits", size=64)
 
 
 @pytest.mark.parametrize("seed", [-1, 2**32, 1.5, "0", True])

@@ -1,3 +1,4 @@
+import gzip
 import hashlib
 import socket
 import tempfile
@@ -12,7 +13,7 @@ import pytest
 from r2et import data
 from r2et._checks import DataError
 from r2et.data import registry, sources
-from r2et.data.sources import RemoteFile, cache_folder, locate
+from r2et.data.sources import ManualFile, RemoteFile, cache_folder, locate
 
 from . import files
 from .conftest import Server
@@ -155,6 +156,49 @@ class TestZip:
         assert_fails_and_leaves_nothing(replace(zipped, url=served.url), "not a zip archive")
 
 
+class TestGzip:
+    @pytest.fixture
+    def gzipped(self, served: RemoteFile, server: Server) -> RemoteFile:
+        (server.folder / "table.csv.gz").write_bytes(gzip.compress(CONTENT))
+        return replace(served, url=f"{server.url}/table.csv.gz", gzipped=True)
+
+    def test_what_is_unpacked_is_kept(self, gzipped: RemoteFile) -> None:
+        assert get(gzipped).read_bytes() == CONTENT
+        assert [p.name for p in cache_folder().rglob("*")] == ["toy", "table.csv"]
+
+    def test_the_checksum_is_that_of_what_is_unpacked(self, gzipped: RemoteFile) -> None:
+        message = assert_fails_and_leaves_nothing(replace(gzipped, md5="0" * 32), "wrong checksum")
+        assert f"put table.csv (unpacked from {gzipped.url})" in message
+
+    def test_cut_short(self, gzipped: RemoteFile, server: Server) -> None:
+        path = server.folder / "table.csv.gz"
+        path.write_bytes(path.read_bytes()[:-9])
+        assert_fails_and_leaves_nothing(gzipped, "not table.csv compressed by gzip")
+
+    def test_not_compressed(self, gzipped: RemoteFile, served: RemoteFile) -> None:
+        assert_fails_and_leaves_nothing(replace(gzipped, url=served.url), "not table.csv compressed by gzip")
+
+
+class TestManual:
+    FILE = ManualFile("scans.npz", "Ask the hospital.")
+
+    def test_says_how_and_where(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        with pytest.raises(DataError, match=r"put it at <folder>/toy/scans.npz and set R2ET_DATA.* Ask the hosp"):
+            locate("toy", self.FILE, progress=True)
+        monkeypatch.setenv("R2ET_DATA", str(tmp_path))
+        with pytest.raises(DataError) as caught:
+            locate("toy", self.FILE, progress=True)
+        assert f"put it at {tmp_path / 'toy' / 'scans.npz'}. Ask" in str(caught.value)
+        assert not cache_folder().exists()
+
+    def test_own_folder_then_cache(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        cached = files.write_lines(cache_folder() / "toy" / "scans.npz", ["x"])
+        assert locate("toy", self.FILE, progress=True) == cached
+        own = files.write_lines(tmp_path / "own" / "toy" / "scans.npz", ["y"])
+        monkeypatch.setenv("R2ET_DATA", str(tmp_path / "own"))
+        assert locate("toy", self.FILE, progress=True) == own
+
+
 class TestReadOnlyCache:
     def test_cannot_be_made(
         self, served: RemoteFile, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -200,9 +244,12 @@ def test_a_whole_set_is_downloaded_once(served_adult: Server) -> None:
 
 def test_public_addresses() -> None:
     remote = [file for info, _ in registry.REGISTRY.values() for file in info.files]
-    assert len(remote) == 4
+    remote = [file for file in remote if isinstance(file, RemoteFile)]
+    assert len({file.url for file in remote}) == 9
     assert all(file.url.startswith("https://") and len(file.md5) == 32 for file in remote)
     assert all(file.zipped == file.url.endswith(".zip") for file in remote)
+    # an archive that is kept as it is has its own name
+    assert all(file.gzipped == (file.url.endswith(".gz") and not file.name.endswith(".gz")) for file in remote)
 
 
 @files.needs_real_files

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from r2et._checks import DataError, InputError, check_inputs, check_k, check_labels
 from r2et.attacks.domain import Domain
+from r2et.data.layouts import GraphLayout, ImageLayout
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +23,7 @@ class Split:
     """Inputs and their class numbers.
 
     Args:
-        x: inputs (N, n), float32.
+        x: inputs (N, *features), float32; pairs of inputs (N, 2, *features).
         y: class numbers (N,), int64.
 
     >>> Split(x=torch.zeros(4, 3), y=torch.tensor([0, 1, 1, 0]))
@@ -45,16 +46,20 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Three splits and what is known about their columns.
+    """Three splits and what is known about their features.
 
     Args:
         name: what the data set is called.
-        train, validation, test: inputs (N, n) and class numbers (N,) each.
-        feature_names: n names, in the order of the columns.
+        train, validation, test: inputs (N, *features), or pairs of them (N, 2, *features), and class numbers (N,)
+            each. A train split with a method `redraw(generator)` gives other rows in each epoch (`DrawnPairs`).
+        feature_names: n names, one a feature of one input, in the order of its flattened axes.
         class_names: one name a class; class number c is `class_names[c]`.
-        domain: the values that inputs can take, in the units of x.
+        domain: the values that the n features can take, in the units of x.
         k: how many salient features to look at unless a user says otherwise.
         description, citation, licence: for reports.
+        inputs: 2 if a row is a pair of inputs, else 1.
+        layout: for pictures, how the features of one input lie: an image, the edges of a graph, or None.
+        member_class_names: of pairs, the classes that `Pairs.members` numbers.
 
     >>> part = Split(x=torch.rand(4, 3), y=torch.tensor([0, 1, 1, 0]))
     >>> Dataset("mine", part, part, part, ("a", "b", "c"), ("no", "yes"), Domain(0.0, 1.0), k=1)
@@ -72,10 +77,18 @@ class Dataset:
     description: str = field(default="", repr=False)
     citation: str = field(default="", repr=False)
     licence: str = field(default="", repr=False)
+    inputs: int = field(default=1, repr=False)
+    layout: ImageLayout | GraphLayout | None = field(default=None, repr=False)
+    member_class_names: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         shape = self.train.x.shape[1:]
-        n = shape.numel()
+        if self.inputs not in (1, 2) or (self.inputs == 2 and (len(shape) < 2 or shape[0] != 2)):
+            raise InputError(
+                f"{self.name}: inputs={self.inputs} does not fit rows of shape {tuple(shape)}; "
+                "a pair has shape (2, *features) and inputs=2, anything else inputs=1"
+            )
+        n = shape[self.inputs - 1 :].numel()
         for name, split in (("train", self.train), ("validation", self.validation), ("test", self.test)):
             if split.x.shape[1:] != shape:
                 raise InputError(
@@ -90,8 +103,20 @@ class Dataset:
                 )
         if len(self.feature_names) != n:
             raise InputError(f"{self.name}: {len(self.feature_names)} feature names for {n} features")
+        if self.layout is not None and self.layout.features != n:
+            raise InputError(f"{self.name}: {self.layout!r} has {self.layout.features} features, inputs have {n}")
         self.domain.check(n)
         check_k(self.k, n)
+
+    @property
+    def image_shape(self) -> tuple[int, int, int] | None:
+        """(channels, height, width) of one image; None for other data."""
+        return self.layout.shape if isinstance(self.layout, ImageLayout) else None
+
+    @property
+    def region_names(self) -> tuple[str, ...] | None:
+        """The nodes of a graph, whose edges are the features; None for other data."""
+        return self.layout.regions if isinstance(self.layout, GraphLayout) else None
 
 
 @dataclass(frozen=True)

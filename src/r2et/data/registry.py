@@ -1,12 +1,14 @@
 """The table of data sets: each module of this package adds its own with `@register(Info(...))`."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from r2et._checks import InputError, check_choice
+from r2et._checks import InputError, check_choice, suggestion
 from r2et.data.base import Dataset
-from r2et.data.sources import RemoteFile, locate
+from r2et.data.sources import File, ManualFile, find, obtain
+from r2et.data.splits import check_seed
 
 
 @dataclass(frozen=True)
@@ -14,11 +16,15 @@ class Info:
     """What is known about a data set before any file is read.
 
     Args:
-        name: what `load` is called with; also its sub-folder in `R2ET_DATA` and in the cache.
+        name: what `load` is called with.
         description, citation, licence: one line each.
         rows, features, classes: of the whole set, all splits together.
         files: what has to be found or downloaded; none for data that ships with scikit-learn.
+        stand_in: one file that may stand in for all of them: it is used where they are not on this machine, before
+            anything is downloaded.
+        folder: their sub-folder in `R2ET_DATA` and in the cache; the name, unless sets share their files.
         targets: names of the labels to choose from, the default first; empty where there is only one.
+        options: further keywords that `load` takes for this set, with their defaults.
         k: the preset number of salient features.
     """
 
@@ -29,19 +35,26 @@ class Info:
     rows: int
     features: int
     classes: int
-    files: tuple[RemoteFile, ...] = ()
+    files: tuple[File, ...] = ()
+    stand_in: ManualFile | None = None
+    folder: str = ""
     targets: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
     k: int = 8
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a data set's builder gets: where its files are, the seed of the split, the chosen target."""
+    """What a data set's builder gets: where its files are, the seed of the split, the chosen target and options.
+
+    The paths are those of `info.files`, or the one of `info.stand_in`.
+    """
 
     info: Info
     paths: tuple[Path, ...]
     seed: int
     target: str | None
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 Builder = Callable[[Request], Dataset]
@@ -62,7 +75,7 @@ def names() -> tuple[str, ...]:
     """The names that `load` knows.
 
     >>> names()
-    ('adult', 'bank', 'breast-cancer', 'compas', 'digits')
+    ('abide', 'adult', 'bank', 'breast-cancer', 'cifar10', ..., 'compas', 'digits', 'mnist', 'mnist-pairs', 'oct')
     """
     return tuple(sorted(REGISTRY))
 
@@ -87,11 +100,19 @@ def fetch(name: str, *, progress: bool = True) -> tuple[Path, ...]:
     ()
     """
     info = describe(name)
-    return tuple(locate(info.name, file, progress=progress) for file in info.files)
+    folder = info.folder or info.name
+    found = [find(folder, file) for file in info.files]
+    if None in found and info.stand_in is not None:
+        stand_in = find(folder, info.stand_in)
+        if stand_in is not None:
+            return (stand_in,)
+    return tuple(
+        path or obtain(folder, file, progress=progress) for path, file in zip(found, info.files, strict=True)
+    )
 
 
-def load(name: str, *, seed: int = 0, target: str | None = None) -> Dataset:
-    """A data set, split 70:15:15 with equal class proportions and scaled on train.
+def load(name: str, *, seed: int = 0, target: str | None = None, **options: Any) -> Dataset:
+    """A data set, split and scaled. Tables are split 70:15:15 with equal class proportions and scaled on train.
 
     Files are looked for in the folder named by the environment variable `R2ET_DATA`, then in the cache, then
     downloaded and checked.
@@ -100,9 +121,11 @@ def load(name: str, *, seed: int = 0, target: str | None = None) -> Dataset:
         name: one of `names()`.
         seed: which split; the same seed gives the same rows.
         target: which label, where a data set has several (`describe(name).targets`). None: the first.
+        options: what else a data set can be asked for (`describe(name).options`), e.g. `pairs=False`.
 
     Returns:
-        Splits with x (N, n) float32 and y (N,) int64, feature and class names, domain and preset k.
+        Splits with x (N, *features) or pairs (N, 2, *features), float32, and y (N,) int64; feature and class
+        names, domain and preset k.
 
     >>> data = load("breast-cancer")
     >>> data.train.x.shape, data.train.y.shape
@@ -111,15 +134,19 @@ def load(name: str, *, seed: int = 0, target: str | None = None) -> Dataset:
     (('mean radius', 'mean texture'), ('malignant', 'benign'))
     """
     info, build = _entry(name)
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
-        raise InputError(f"seed must be a whole number from 0 to 2**32 - 1, got {seed!r}")
+    check_seed(seed)
     if target is None:
         target = info.targets[0] if info.targets else None
     elif info.targets:
         check_choice(f"target of {name}", target, info.targets)
     else:
         raise InputError(f"{name} has only one target, got target={target!r}: leave it out")
-    return build(Request(info, fetch(name), seed, target))
+    for option in options:
+        if option not in info.options:
+            raise InputError(
+                f"{name} has no option {option!r}{suggestion(option, list(info.options) or ['(none)'])}"
+            )
+    return build(Request(info, fetch(name), seed, target, {**info.options, **options}))
 
 
 def _entry(name: str) -> tuple[Info, Builder]:

@@ -1,5 +1,6 @@
 """Where files come from: the folder named by R2ET_DATA, then the cache, then a checked download."""
 
+import gzip
 import os
 import shutil
 import tempfile
@@ -20,14 +21,32 @@ class RemoteFile:
     Args:
         name: what it is called on disk; in an archive also the name of the member.
         url: where it is downloaded from.
-        md5: its checksum; of the member, not of the archive.
+        md5: its checksum; of what is unpacked, not of the archive.
         zipped: the address is that of a zip archive with the file in it.
+        gzipped: the address is that of the file compressed by gzip.
     """
 
     name: str
     url: str
     md5: str
     zipped: bool = False
+    gzipped: bool = False
+
+
+@dataclass(frozen=True)
+class ManualFile:
+    """A file that cannot simply be downloaded.
+
+    Args:
+        name: what it is called on disk.
+        obtain: what it holds and how a person gets it, as sentences; they end the error message.
+    """
+
+    name: str
+    obtain: str
+
+
+File = RemoteFile | ManualFile
 
 
 def cache_folder() -> Path:
@@ -37,11 +56,10 @@ def cache_folder() -> Path:
     return Path(os.environ.get("R2ET_CACHE") or pooch.os_cache("r2et")).expanduser()
 
 
-def locate(folder: str, file: RemoteFile, *, progress: bool) -> Path:
-    """The path of a data set's file, downloaded if need be.
+def find(folder: str, file: File) -> Path | None:
+    """The path of a data set's file if it is on this machine.
 
-    A file in `R2ET_DATA` is the user's own and is trusted; one in the cache must have the right checksum,
-    or it is downloaded again.
+    A file in `R2ET_DATA` is the user's own and is trusted; one in the cache must have the right checksum.
     """
     root = os.environ.get("R2ET_DATA")
     if root:
@@ -51,10 +69,26 @@ def locate(folder: str, file: RemoteFile, *, progress: bool) -> Path:
         if os.path.isfile(own):
             return own
     cached = cache_folder() / folder / file.name
-    if os.path.isfile(cached) and _md5(cached) == file.md5:
+    if os.path.isfile(cached) and (isinstance(file, ManualFile) or _md5(cached) == file.md5):
         return cached
+    return None
+
+
+def obtain(folder: str, file: File, *, progress: bool) -> Path:
+    """Download a file into the cache; one that cannot be downloaded is an error that says how to get it."""
+    if isinstance(file, ManualFile):
+        raise DataError(
+            f"{file.name} of data set {folder!r} is neither in R2ET_DATA nor in the cache, and cannot be "
+            f"downloaded automatically: {_by_hand(folder, file)}. {file.obtain}"
+        )
+    cached = cache_folder() / folder / file.name
     _download(folder, file, cached, progress)
     return cached
+
+
+def locate(folder: str, file: File, *, progress: bool) -> Path:
+    """The path of a data set's file, downloaded if need be."""
+    return find(folder, file) or obtain(folder, file, progress=progress)
 
 
 def _download(folder: str, file: RemoteFile, destination: Path, progress: bool) -> None:
@@ -73,6 +107,8 @@ def _download(folder: str, file: RemoteFile, destination: Path, progress: bool) 
         _transfer(folder, file, arrived, progress)
         if file.zipped:
             arrived = _unzip(file, arrived, scratch / "member")
+        elif file.gzipped:
+            arrived = _gunzip(file, arrived, scratch / "unpacked")
         found = _md5(arrived)
         if found != file.md5:
             raise DataError(
@@ -114,6 +150,15 @@ def _unzip(file: RemoteFile, archive: Path, target: Path) -> Path:
     return target
 
 
+def _gunzip(file: RemoteFile, archive: Path, target: Path) -> Path:
+    try:
+        with gzip.open(archive) as source, target.open("wb") as out:
+            shutil.copyfileobj(source, out)
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise DataError(f"{file.url} is not {file.name} compressed by gzip: {error}") from error
+    return target
+
+
 def _md5(path: Path) -> str:
     import pooch
 
@@ -135,10 +180,15 @@ def _unwritable(path: Path, folder: str, file: RemoteFile, error: OSError) -> Da
     )
 
 
-def _by_hand(folder: str, file: RemoteFile) -> str:
+def _by_hand(folder: str, file: File) -> str:
     root = os.environ.get("R2ET_DATA")
     place = Path(root or "<folder>") / folder / file.name
-    what = f"{file.name} (inside {file.url})" if file.zipped else file.url
+    if isinstance(file, ManualFile):
+        what = "it"
+    elif file.gzipped:
+        what = f"{file.name} (unpacked from {file.url})"
+    else:
+        what = f"{file.name} (inside {file.url})" if file.zipped else file.url
     return f"put {what} at {place}" + ("" if root else " and set R2ET_DATA=<folder>")
 
 

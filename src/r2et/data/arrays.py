@@ -1,0 +1,60 @@
+"""Arrays from files, never unpickled: what is not as expected is refused with the file's name."""
+
+import zipfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2et._checks import DataError
+
+Array = NDArray[Any]
+
+
+def read_npz(path: Path, names: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Array]:
+    """The named arrays of a .npz file, and those of the optional ones that it has."""
+    try:
+        archive = np.load(path, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise DataError(f"{path} is a single array, expected a .npz file with {', '.join(names)}")
+        with archive:
+            missing = [name for name in names if name not in archive.files]
+            if missing:
+                there = ", ".join(archive.files) or "none"
+                raise DataError(f"{path} has no array {', '.join(map(repr, missing))}; it has {there}")
+            return {name: archive[name] for name in (*names, *optional) if name in archive.files}
+    except DataError:
+        raise
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: Path, error: Exception) -> DataError:
+    """For a file that is damaged, of another kind, or holds pickled objects."""
+    return DataError(f"{path} cannot be read, it may be cut short or of another format: {error}")
+
+
+def check_pixels(path: Path, name: str, pixels: Array, shape: Sequence[int]) -> NDArray[np.uint8]:
+    """Images (N, *shape) of whole grey values 0..255."""
+    if pixels.dtype != np.uint8 or pixels.shape[1:] != tuple(shape) or len(pixels) == 0:
+        raise DataError(
+            f"{path}: {name} must be uint8 of shape (N, {', '.join(map(str, shape))}), got {pixels.dtype} of "
+            f"shape {pixels.shape}"
+        )
+    return pixels
+
+
+def check_classes(path: Path, name: str, y: Array, rows: int, classes: int) -> NDArray[np.int64]:
+    """Class numbers (N,) in 0..classes-1, as int64."""
+    if y.dtype.kind not in "iub" or y.shape != (rows,):
+        raise DataError(f"{path}: {name} must be {rows} whole numbers, got {y.dtype} of shape {y.shape}")
+    found = y.astype(np.int64)
+    wrong = np.flatnonzero((found < 0) | (found >= classes))
+    if len(wrong):
+        raise DataError(
+            f"{path}: {name}[{wrong[0]}] is {found[wrong[0]]}, but class numbers go from 0 to {classes - 1}"
+        )
+    return found

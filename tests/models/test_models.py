@@ -77,6 +77,7 @@ def test_a_linear_model_is_linear():
         models.MLP(4, 2, hidden=[7, 6, 5], activation="silu"),
         models.MLP(4, 2, activation="softplus"),
         models.MLP(4, 2, activation="softplus", beta=0.5),
+        models.MLP(4, 2, activation="softplus", beta=2),
         models.MLP(4, 2, activation="gelu"),
         validate.smooth(models.MLP(4, 2, hidden=(6, 6)), beta=7.0),
         copy.deepcopy(models.MLP(4, 2, activation="tanh")),

@@ -1,0 +1,111 @@
+"""What the models share: activations by name, checks of shapes, and descriptions to rebuild a model from."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+
+from r2et._checks import InputError, check_choice, check_count, check_positive
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "relu": nn.ReLU,
+    "softplus": nn.Softplus,
+    "tanh": nn.Tanh,
+    "sigmoid": nn.Sigmoid,
+    "gelu": nn.GELU,
+    "silu": nn.SiLU,
+}
+
+
+def activation_maker(activation: str, beta: float | None) -> Callable[[], nn.Module]:
+    """Check the settings of an activation once; what comes back makes one layer a call.
+
+    The layers are never in-place: that would break the double backward of an explanation's derivative.
+
+    >>> activation_maker("softplus", 5.0)()
+    Softplus(beta=5.0, threshold=20.0)
+    """
+    check_choice("activation", activation, ACTIVATIONS)
+    if beta is None:
+        return ACTIVATIONS[activation]
+    if activation != "softplus":
+        raise InputError(f"beta={beta} is softplus's sharpness, but the activation is {activation!r}")
+    check_positive("beta", beta)
+    return lambda: nn.Softplus(float(beta))
+
+
+def describe_activation(layer: nn.Module) -> dict[str, Any]:
+    """The settings that `activation_maker` makes such a layer from.
+
+    >>> describe_activation(nn.Softplus(2.0))
+    {'activation': 'softplus', 'beta': 2.0}
+    """
+    names = {kind: name for name, kind in ACTIVATIONS.items()}
+    found: dict[str, Any] = {"activation": names.get(type(layer))}
+    if isinstance(layer, nn.Softplus):
+        found["beta"] = float(layer.beta)
+    return found
+
+
+def confirmed(
+    model: nn.Module, name: str, build: Callable[..., nn.Module], settings: dict[str, Any]
+) -> dict[str, Any]:
+    """The description of a model, if it describes it: built again and compared layer by layer.
+
+    A model that was changed must not come back from a checkpoint as another one.
+    """
+    try:
+        # without memory for weights, and without touching the random numbers of a training that is under way
+        with torch.device("meta"):
+            rebuilt = build(**settings)
+    except (TypeError, InputError):
+        rebuilt = None
+    if rebuilt is None or _layers(rebuilt) != _layers(model):
+        raise InputError(f"this {build.__name__} was changed and cannot be described in a checkpoint: {model}")
+    return {"name": name, **settings}
+
+
+def _layers(model: nn.Module) -> list[tuple[str, str]]:
+    return [(name, repr(layer)) for name, layer in model.named_children()]
+
+
+def whole_numbers(name: str, values: Sequence[int], length: int | None = None) -> list[int]:
+    """Whole numbers of at least 1, one a layer; exactly so many, if a length is given.
+
+    >>> whole_numbers("filters", (16, 32), 2)
+    [16, 32]
+    >>> whole_numbers("filters", 16, 2)
+    Traceback (most recent call last):
+    r2et._checks.InputError: filters must be a list of 2 whole numbers, got filters=16
+    """
+    listed = isinstance(values, Sequence) and not isinstance(values, str)
+    if not listed or len(values) == 0 or (length is not None and len(values) != length):
+        many = "" if length is None else f"{length} "
+        raise InputError(f"{name} must be a list of {many}whole numbers, got {name}={values!r}")
+    for value in values:
+        check_count(name, value)
+    return list(values)
+
+
+def traced(x: object) -> bool:
+    """Whether a model is being traced, as `r2et.validate.smooth` does: then there are no values to check."""
+    return isinstance(x, fx.Proxy)
+
+
+def check_shape(x: Tensor, features: Sequence[int | str], model: str) -> None:
+    """A batch (N, *features); a word stands for any size.
+
+    >>> check_shape(torch.zeros(2, 3, 8, 8), (3, "height", "width"), "a net")
+    >>> check_shape(torch.zeros(2, 8, 8), (1, 8, 8), "a net")
+    Traceback (most recent call last):
+    r2et._checks.InputError: a net takes inputs of shape (N, 1, 8, 8), got (2, 8, 8)
+    """
+    if traced(x):
+        return
+    fits = x.ndim == 1 + len(features) and all(
+        isinstance(wanted, str) or size == wanted for size, wanted in zip(x.shape[1:], features, strict=True)
+    )
+    if not fits:
+        wanted = ", ".join(["N", *map(str, features)])
+        raise InputError(f"{model} takes inputs of shape ({wanted}), got {tuple(x.shape)}")

@@ -1,4 +1,4 @@
-"""Explanations that stay put: measure, attack and train for stable top-k salient features."""
+"""Explanations that stay put: measure, attack, certify and train for stable top-k salient features."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -24,14 +24,17 @@ from r2et.stability import (
 )
 
 if TYPE_CHECKING:
-    from r2et import data, metrics, models, training, validate
+    from r2et import certificates, data, enclosure, metrics, models, training, validate
     from r2et.auditing import Audit, audit
+    from r2et.certificates import Certificate, certify
     from r2et.training import FitResult, Retraining, fit, load_model, save_model
 
 __version__ = "0.1.0"
 
 # What is not needed to explain, measure and attack is imported when it is first used.
 _LATER = {
+    "certificates": "r2et.certificates",
+    "enclosure": "r2et.enclosure",
     "data": "r2et.data",
     "metrics": "r2et.metrics",
     "models": "r2et.models",
@@ -39,6 +42,8 @@ _LATER = {
     "validate": "r2et.validate",
     "Audit": "r2et.auditing:Audit",
     "audit": "r2et.auditing:audit",
+    "Certificate": "r2et.certificates:Certificate",
+    "certify": "r2et.certificates:certify",
     "FitResult": "r2et.training:FitResult",
     "Retraining": "r2et.training:Retraining",
     "fit": "r2et.training:fit",
@@ -51,6 +56,7 @@ __all__ = [
     "AdversarialNeighbours",
     "AttackResult",
     "Audit",
+    "Certificate",
     "CheckpointError",
     "DataError",
     "Domain",
@@ -67,7 +73,10 @@ __all__ = [
     "UniformNeighbours",
     "attacks",
     "audit",
+    "certificates",
+    "certify",
     "data",
+    "enclosure",
     "explain",
     "fit",
     "load_model",

@@ -1,4 +1,4 @@
-"""The scalar that is explained: log-odds, probability or logit of one class. One place for numerics.
+"""The scalar that is explained: log-odds, probability, logit or margin of one class. One place for numerics.
 
 With logits u, p = softmax(u) and s_c = u_c - logsumexp over the other classes: grad p_c = p_c (1 - p_c) grad s_c.
 The factor is one positive number a sample, so p_c and s_c give the same ranking of features; but the gradient of
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from r2et._checks import check_choice
 
-Score = Literal["log-odds", "probability", "logit"]
+Score = Literal["log-odds", "probability", "logit", "margin"]
 
 
 def check_score(name: str) -> None:
@@ -54,9 +54,25 @@ def logit(logits: Tensor, target: Tensor) -> Tensor:
     return logits.gather(1, target[:, None]).squeeze(1)
 
 
+def margin(logits: Tensor, target: Tensor) -> Tensor:
+    """u_c - max_{j != c} u_j, (N,): the log-odds without the turning of their softmax. Two classes: the same.
+
+    >>> margin(torch.tensor([[2.0, -1.0, 1.5]]), torch.tensor([0]))
+    tensor([0.5000])
+    """
+    runner_up = runner_up_class(logits, target)
+    return logit(logits, target) - logit(logits, runner_up)
+
+
+def runner_up_class(logits: Tensor, target: Tensor) -> Tensor:
+    """The class with the largest logit other than `target`, int64 (N,)."""
+    return logits.detach().scatter(1, target[:, None], -torch.inf).argmax(1)
+
+
 def score(name: Score, logits: Tensor, target: Tensor) -> Tensor:
     """The named score, (N,)."""
-    return {"log-odds": log_odds, "probability": probability, "logit": logit}[name](logits, target)
+    functions = {"log-odds": log_odds, "probability": probability, "logit": logit, "margin": margin}
+    return functions[name](logits, target)
 
 
 def probability_slope(logits: Tensor, target: Tensor) -> Tensor:

@@ -23,6 +23,9 @@ def jacobian(scores: Tensor, x: Tensor, create_graph: bool = False, chunk_size: 
     """
     flat = scores.flatten(start_dim=1)
     rows, count = flat.shape
+    if not flat.requires_grad:
+        # an explanation that no longer depends on x, such as that of a linear model
+        return flat.new_zeros(rows, count, x[0].numel())
     parts = []
     for first in range(0, count, chunk_size):
         last = min(first + chunk_size, count)

@@ -1,0 +1,119 @@
+"""What a certificate says: a radius for each input, the map it is about, and what it rests on."""
+
+import textwrap
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from r2et._checks import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Radii inside which the top-k features cannot change.
+
+    Attributes:
+        limits: (N, k): every perturbation of L2 norm below limits[:, m] displaces at most m of the top-k features.
+            It never decreases along a row.
+        method: how it was found, e.g. "deterministic".
+        explanation: the map whose top-k set is certified, in words.
+        sound: whether the radii are proven under the assumptions; the first-order estimate is not.
+        assumptions: what the guarantee rests on.
+        reasons: for every other method why it does not apply or was not chosen.
+        top: the certified set, most salient first, int64 (N, k).
+        details: what else a method has to tell, by name, each (N, ...).
+
+    >>> certificate = Certificate(torch.tensor([[0.5, 1.0]]), "deterministic", "Gradient of the log-odds")
+    >>> certificate.radius
+    tensor([0.5000])
+    >>> certificate.precision_at(0.7)      # at most one of the two features is displaced
+    tensor([0.5000])
+    """
+
+    limits: Tensor = field(repr=False)
+    method: str
+    explanation: str
+    sound: bool = True
+    assumptions: tuple[str, ...] = ()
+    reasons: dict[str, str] = field(default_factory=dict)
+    top: Tensor | None = field(default=None, repr=False)
+    details: dict[str, Tensor] = field(default_factory=dict, repr=False)
+
+    @property
+    def k(self) -> int:
+        """Size of the certified set."""
+        return self.limits.shape[1]
+
+    @property
+    def radius(self) -> Tensor:
+        """(N,): no perturbation of L2 norm below it changes the top-k set."""
+        return self.limits[:, 0]
+
+    def precision_at(self, radius: float | Tensor) -> Tensor:
+        """A lower bound of P@k under every perturbation of L2 norm at most `radius`, (N,).
+
+        Args:
+            radius: one number, or one for each input (N,).
+        """
+        at = torch.as_tensor(radius, dtype=self.limits.dtype, device=self.limits.device)
+        if at.ndim > 1 or (at.ndim == 1 and len(at) != len(self.limits)):
+            raise InputError(
+                f"radius must be one number or one for each of the {len(self.limits)} inputs, "
+                f"got a tensor of shape {tuple(at.shape)}"
+            )
+        if (at < 0).any() or at.isnan().any():
+            raise InputError(f"radius must not be negative, got {radius}")
+        displaced = (self.limits <= at.reshape(-1, 1)).sum(1)
+        return 1 - displaced.to(self.limits.dtype) / self.k
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row for each input: its radius, and for m = 1, ..., k - 1 the radius that displaces at most m."""
+        import pandas as pd
+
+        columns: dict[str, Any] = {"radius": self.radius.cpu().numpy()}
+        for displaced in range(1, self.k):
+            columns[f"displaced_at_most_{displaced}"] = self.limits[:, displaced].cpu().numpy()
+        frame = pd.DataFrame(columns)
+        frame.attrs.update(method=self.method, explanation=self.explanation, sound=self.sound)
+        return frame
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain JSON values; an infinite radius is None."""
+        return {
+            "method": self.method,
+            "explanation": self.explanation,
+            "sound": self.sound,
+            "k": self.k,
+            "radius": [_finite(value) for value in self.radius.tolist()],
+            "limits": [[_finite(value) for value in row] for row in self.limits.tolist()],
+            "assumptions": list(self.assumptions),
+            "reasons": dict(self.reasons),
+        }
+
+    def __repr__(self) -> str:
+        kind = "certified radius" if self.sound else "estimated radius (not a certificate)"
+        lines = [
+            f"{kind} of the top {self.k} features, method {self.method}",
+            f"explanation: {self.explanation}",
+            f"{len(self.limits)} inputs: " + _spread(self.radius),
+        ]
+        lines += [f"assumes: {entry}" for entry in self.assumptions]
+        lines += [f"not {name}: {why}" for name, why in self.reasons.items()]
+        return "\n".join(textwrap.fill(line, 80, subsequent_indent="  ") for line in lines)
+
+
+def _finite(value: float) -> float | None:
+    return value if value < float("inf") else None
+
+
+def _spread(radius: Tensor) -> str:
+    values = radius.double().cpu().sort().values
+    if len(values) == 1:
+        return f"radius {float(values[0]):.4g}"
+    median = values[(len(values) - 1) // 2]
+    return f"radius median {float(median):.4g}, smallest {float(values[0]):.4g}, largest {float(values[-1]):.4g}"

@@ -1,0 +1,177 @@
+"""`certify`: the strongest sound certificate for the explanation that was asked for."""
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from r2et._checks import (
+    InputError,
+    ModelError,
+    check_choice,
+    check_chunk_size,
+    check_inputs,
+    check_logits,
+)
+from r2et._progress import progress_bar
+from r2et.certificates.base import Certificate
+from r2et.certificates.deterministic import deterministic_radii
+from r2et.certificates.first_order import first_order
+from r2et.certificates.piecewise import piecewise_radii
+from r2et.certificates.problems import Reading, why_not
+from r2et.certificates.smoothing import smoothing
+from r2et.enclosure.network import Network
+from r2et.explain import Explainer, Gradient, SmoothGrad
+from r2et.explain.base import checked_target, evaluating
+
+Method = Literal["auto", "deterministic", "piecewise", "smoothing", "first-order"]
+
+METHODS = {"deterministic": deterministic_radii, "piecewise": piecewise_radii}
+
+_ABOUT_ANOTHER = "it certifies frequencies under noise, which is another explanation; ask for it by name"
+_NOT_SOUND = "it is an estimate, not a certificate; ask for it by name"
+
+
+def certify(
+    model: nn.Module,
+    x: Tensor,
+    k: int,
+    explainer: Explainer | None = None,
+    method: Method = "auto",
+    target: Tensor | None = None,
+    prediction: bool = False,
+    sigma: float = 0.25,
+    samples: int = 20_000,
+    alpha: float = 0.001,
+    seed: int = 0,
+    chunk_size: int | None = None,
+    progress: bool = False,
+) -> Certificate:
+    """A radius for each input inside which no perturbation changes its top-k features (Prop. 4.5, made sound).
+
+    Args:
+        model: maps (N, *features) to logits (N, C); it is certified in evaluation mode and in float64.
+        x: (N, *features).
+        k: size of the salient set.
+        explainer: None = Gradient. The certificate is about this explanation or it is not given.
+        method: "auto" takes "deterministic" for smooth networks and "piecewise" for ReLU-like ones. "smoothing"
+            (any model, but about a smoothed explanation) and "first-order" (an estimate) have to be asked for.
+        target: the class that is explained, int64 (N,); None = the predicted class. It is held fixed.
+        prediction: certify also that the predicted class does not change.
+        sigma: of the noise of "smoothing".
+        samples: noisy copies of an input for "smoothing".
+        alpha: probability of error of "smoothing", for one input.
+        seed: of the noise of "smoothing".
+        chunk_size: how many inputs at once (for "smoothing": noisy copies); None = what keeps memory small.
+        progress: show a progress bar.
+
+    >>> model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 2))
+    >>> x = torch.randn(4, 6)
+    >>> certificate = certify(model, x, k=2)
+    >>> certificate.method, bool((certificate.radius > 0).all())
+    ('deterministic', True)
+    >>> certify(nn.Linear(6, 2), x, k=2).radius          # the gradient of a linear model is the same everywhere
+    tensor([inf, inf, inf, inf], dtype=torch.float64)
+    """
+    check_inputs(x)
+    check_choice("method", method, get_args(Method))
+    check_chunk_size(chunk_size)
+    explainer = explainer or Gradient()
+    explainer.check_shape(x)
+    if method in ("smoothing", "first-order") and prediction:
+        raise InputError(f'prediction=True needs an enclosure of the network; method="{method}" has none')
+    if method == "smoothing":
+        return smoothing(model, x, k, sigma, samples, alpha, None, explainer, target, seed, chunk_size, progress)
+    if method == "first-order":
+        return first_order(model, x, k, explainer, target, chunk_size)
+    return _enclosed(model, x, k, explainer, method, target, prediction, chunk_size, progress)
+
+
+def _enclosed(
+    model: nn.Module,
+    x: Tensor,
+    k: int,
+    explainer: Explainer,
+    method: Method,
+    target: Tensor | None,
+    prediction: bool,
+    chunk_size: int | None,
+    progress: bool,
+) -> Certificate:
+    obstacle = why_not(explainer, x)
+    if obstacle is not None:
+        raise InputError(
+            f'no sound certificate for {explainer!r}: {obstacle}. method="smoothing" certifies the frequencies '
+            "of its top features under noise instead"
+        )
+    with evaluating(model), torch.no_grad():
+        logits = model(x)
+    check_logits(logits, len(x))
+    target = checked_target(target, logits)
+    reading = Reading.of(model, x, explainer)
+    chosen, reasons = _choose(reading.network, method)
+    limits, tops, held = [], [], []
+    with progress_bar("certify", len(x), progress) as advance, torch.no_grad():
+        for problem in reading.problems(x, target, k, chunk_size):
+            radii = METHODS[chosen](problem.attributions, problem.pairs)
+            found = torch.minimum(problem.pairs.limits(radii), problem.cap.unsqueeze(1))
+            if prediction:
+                held.append(reading.prediction_radius(problem))
+                found = torch.minimum(found, held[-1].unsqueeze(1))
+            limits.append(found)
+            tops.append(problem.pairs.top)
+            advance(len(found))
+    return Certificate(
+        limits=torch.cat(limits),
+        method=chosen,
+        explanation=_in_words(explainer),
+        assumptions=_assumptions(explainer, prediction),
+        reasons=reasons,
+        top=torch.cat(tops),
+        details={"prediction": torch.cat(held)} if prediction else {},
+    )
+
+
+def _choose(network: Network, method: Method) -> tuple[str, dict[str, str]]:
+    """The method for a network, and why not the others."""
+    kinds = {layer.name: type(layer.activation).__name__ for layer in network.layers}
+    curved = [layer.name for layer in network.layers if layer.activation and layer.activation.smooth]
+    kinked = [layer.name for layer in network.layers if layer.activation and not layer.activation.smooth]
+    if curved and kinked:
+        raise ModelError(
+            f"the network mixes smooth layers ({curved[0]!r}: {kinds[curved[0]]}) with piecewise-linear ones "
+            f"({kinked[0]!r}: {kinds[kinked[0]]}); a certificate needs all smooth (r2et.validate.smooth replaces "
+            'ReLU, average pooling replaces max-pooling) or all piecewise linear, or method="smoothing"'
+        )
+    chosen = "piecewise" if kinked else "deterministic"
+    other = {
+        "deterministic": f"it needs two derivatives, which layer {kinked[0]!r} has not" if kinked else "",
+        "piecewise": "it is for networks made of linear pieces"
+        + (f", and layer {curved[0]!r} is curved" if curved else "; this one has no hinge at all"),
+    }
+    if method not in ("auto", chosen):
+        raise InputError(f'method="{method}" does not apply to this network: {other[method]}; use "{chosen}"')
+    reasons = {name: why for name, why in other.items() if name != chosen}
+    return chosen, reasons | {"smoothing": _ABOUT_ANOTHER, "first-order": _NOT_SOUND}
+
+
+def _in_words(explainer: Explainer) -> str:
+    name = {"Gradient": "gradient", "GradientTimesInput": "gradient times input"}.get(type(explainer).__name__)
+    if isinstance(explainer, SmoothGrad):
+        name = (
+            f"mean gradient over {explainer.samples} fixed noise vectors (SmoothGrad, sigma {explainer.sigma:g}, "
+            f"seed {explainer.seed})"
+        )
+    order = "signed value" if explainer.reduce == "signed" else "magnitude"
+    same = " (the log-odds rank in the same way)" if explainer.score == "probability" else ""
+    return f"the {name} of the {explainer.score}{same}, by {order}"
+
+
+def _assumptions(explainer: Explainer, prediction: bool) -> tuple[str, ...]:
+    found = ["the explained class is held fixed at that of the clean input"]
+    if not prediction:
+        found.append("the prediction itself may change inside the radius: prediction=True certifies it too")
+    found.append("float64 with bounds inflated by 1e-9; rounding is not directed")
+    if isinstance(explainer, SmoothGrad):
+        found.append("the noise vectors are fixed, as this explainer has them")
+    return tuple(found)

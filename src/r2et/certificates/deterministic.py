@@ -1,0 +1,66 @@
+"""The integral certificate of smooth networks: sound, for any depth (Prop. 4.5, corrected)."""
+
+import torch
+from torch import Tensor
+
+from r2et.certificates.integral import Attributions, crossing, integral_radii
+from r2et.certificates.pairs import Pairs, first_order_radii
+from r2et.enclosure.ball import march
+from r2et.enclosure.head import combination
+from r2et.enclosure.network import Network
+
+#: even steps up to the first-order radius, which the integral cannot exceed, and growing ones beyond it
+FINE, COARSE, GROWTH = 24, 12, 1.25
+
+
+def deterministic_radii(problem: Attributions, pairs: Pairs) -> Tensor:
+    """The radius to which each functional is certainly positive, (N, D)."""
+    first = first_order_radii(pairs, problem.slopes_at_x())
+    problem.march(grid(first))
+    return integral_radii(problem, pairs, first)
+
+
+def grid(first: Tensor) -> Tensor:
+    """Radii at which enclosures are computed, (N, T), from first-order radii (N, D)."""
+    usable = torch.where((first > 0) & first.isfinite(), first, torch.inf).amin(1)
+    last = torch.where(usable.isfinite(), usable, 1.0)
+    fine = torch.arange(1, FINE + 1, device=first.device) / FINE
+    growth = GROWTH ** torch.arange(1, COARSE + 1, device=first.device)
+    return last.unsqueeze(1) * torch.cat([fine, growth]).to(first)
+
+
+def order_radii(network: Network, x: Tensor, logits: Tensor, above: Tensor) -> Tensor:
+    """The radius to which one class certainly stays above others, (N,).
+
+    Args:
+        network: any.
+        x: (N, n), float64.
+        logits: at x, (N, C).
+        above: rows of combinations of logits that are to stay positive, (N, rows, C).
+    """
+    head = combination(network, logits, above)
+    start = next(march(network, x, head, x.new_zeros(len(x), 1)))
+    times = grid(head.outputs / start.heights)
+    balls = list(march(network, x, head, times))
+    steps = times.diff(dim=1, prepend=torch.zeros_like(times[:, :1]))
+    slopes = torch.stack([ball.heights for ball in balls], 2)
+    error = torch.stack([2 * ball.output_error for ball in balls], 2)
+    radii = crossing(head.outputs, slopes, steps, error)
+    # where nothing moves an output it stays for ever
+    radii = torch.where((slopes.amax(2) == 0) & (head.outputs > 0) & _constant(network), torch.inf, radii)
+    return radii.amin(1)
+
+
+def _constant(network: Network) -> bool:
+    return not network.layers
+
+
+def other_classes(target: Tensor, classes: int, leave: Tensor | None = None) -> Tensor:
+    """Rows e_c - e_j for the classes j other than c (N,) and than `leave` (N,), (N, rows, classes)."""
+    eye = torch.eye(classes, dtype=torch.float64, device=target.device)
+    everyone = torch.arange(classes, device=target.device).expand(len(target), -1)
+    keep = everyone != target.unsqueeze(1)
+    if leave is not None:
+        keep = keep & (everyone != leave.unsqueeze(1))
+    others = everyone[keep].reshape(len(target), -1)
+    return eye[target].unsqueeze(1) - eye[others]

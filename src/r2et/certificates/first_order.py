@@ -1,0 +1,75 @@
+"""The paper's point estimate of a radius: a first-order expansion at x, which attacks do get inside of."""
+
+import torch
+from torch import Tensor, nn
+
+from r2et import ranking
+from r2et._checks import check_inputs, check_k, check_logits
+from r2et.certificates.base import Certificate
+from r2et.certificates.pairs import Pairs, first_order_radii
+from r2et.explain import Explainer, Gradient
+from r2et.explain.base import checked_target, evaluating, forward
+from r2et.explain.jacobian import jacobian
+
+
+def first_order(
+    model: nn.Module,
+    x: Tensor,
+    k: int,
+    explainer: Explainer | None = None,
+    target: Tensor | None = None,
+    chunk_size: int | None = None,
+) -> Certificate:
+    """min over pairs of h(x, i, j) / ||H_i(x) - H_j(x)||: Prop. 4.5 without its maximum. Not a certificate.
+
+    The derivative is that of the explainer as a whole, so any differentiable explainer works. For a ReLU net the
+    Hessian of the logits is zero almost everywhere and the estimate is infinite: that means nothing.
+
+    Args:
+        model: maps (N, *features) to logits (N, C).
+        x: (N, *features).
+        k: size of the salient set.
+        explainer: None = Gradient.
+        target: the class that is explained, int64 (N,); None = the predicted class.
+        chunk_size: how many inputs at once; memory is quadratic in the number of features. None = all.
+
+    >>> model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 2))
+    >>> first_order(model, torch.randn(4, 6), k=2).sound
+    False
+    """
+    explainer = explainer or Gradient()
+    check_inputs(x)
+    explainer.check_shape(x)
+    limits, tops = [], []
+    with evaluating(model):
+        classes = checked_target(target, _logits(model, x))
+        for part, label in zip(
+            x.detach().split(chunk_size or len(x)), classes.split(chunk_size or len(x)), strict=True
+        ):
+            point, logits = forward(model, part)
+            with torch.enable_grad():
+                scores = explainer.flatten(explainer.attribute(model, point, label, True, logits))
+                rows = jacobian(scores, point).detach()
+            scores = scores.detach()
+            check_k(k, scores.shape[-1])
+            # both inputs of a pair are ranked on their own; the smaller radius counts
+            flat = scores.reshape(-1, scores.shape[-1])
+            pairs = Pairs.of(flat, k, signed=True)
+            radii = first_order_radii(pairs, rows.reshape(*flat.shape, -1))
+            limits.append(pairs.limits(radii).reshape(len(part), -1, k).amin(1))
+            tops.append(ranking.top_k(scores, k))
+    return Certificate(
+        limits=torch.cat(limits),
+        method="first-order",
+        explanation=repr(explainer),
+        sound=False,
+        assumptions=("the explanation is linear around x, which it is not: attacks succeed inside this radius",),
+        top=torch.cat(tops),
+    )
+
+
+def _logits(model: nn.Module, x: Tensor) -> Tensor:
+    with torch.no_grad():
+        logits = model(x)
+    check_logits(logits, len(x))
+    return logits  # type: ignore[no-any-return]  # modules return Any

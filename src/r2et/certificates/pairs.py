@@ -1,0 +1,89 @@
+"""The linear functionals that hold a top-k set together: it stays while all of them are positive."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from r2et import ranking
+
+#: a gap below this share of the two values it is between counts as a tie: rounding alone could turn it
+TIE = 1e-9
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """phi = a e_i + b e_j > 0 for every salient feature i and other feature j, e the signed attributions.
+
+    For magnitudes there are two for each pair, s_i e_i - e_j and s_i e_i + e_j with s_i the sign of e_i; for
+    signed attributions one. They are numbered by (sign, salient, other), the other feature fastest.
+
+    Attributes:
+        top: salient features, most salient first, (N, k).
+        rest: the others, most salient first, (N, n - k).
+        sign: of the salient attributions, (N, k); ones for signed attributions.
+        values: phi at x, reduced by `ties`, (N, D).
+        ties: what rounding may take, (N, D).
+        both: whether there are two functionals for each pair.
+    """
+
+    top: Tensor
+    rest: Tensor
+    sign: Tensor
+    values: Tensor
+    ties: Tensor
+    both: bool
+
+    @staticmethod
+    def of(attributions: Tensor, k: int, signed: bool) -> "Pairs":
+        """From signed attributions (N, n) at x."""
+        order = ranking.order(attributions if signed else attributions.abs())
+        top, rest = order[:, :k], order[:, k:]
+        salient, other = attributions.gather(1, top), attributions.gather(1, rest)
+        sign = torch.ones_like(salient) if signed else torch.where(salient < 0, -1.0, 1.0).to(salient)
+        strong = (sign * salient).unsqueeze(2)
+        weak = other.unsqueeze(1)
+        tie = TIE * (strong.abs() + weak.abs())
+        gaps = [strong - weak] if signed else [strong - weak, strong + weak]
+        ties = tie.flatten(1).repeat(1, len(gaps))
+        return Pairs(top, rest, sign, torch.stack(gaps, 1).flatten(1) - ties, ties, not signed)
+
+    def select(self, numbers: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """i, a, j, b of functionals by number (N, D), each (N, D)."""
+        k, others = self.top.shape[1], self.rest.shape[1]
+        rest = numbers % others
+        salient = numbers // others % k
+        second = numbers // (others * k)
+        a = self.sign.gather(1, salient)
+        b = torch.where(second == 0, -1.0, 1.0).to(a)
+        return self.top.gather(1, salient), a, self.rest.gather(1, rest), b
+
+    def limits(self, radii: Tensor) -> Tensor:
+        """Radii below which at most 0, 1, ... k - 1 features are displaced, (N, k), from radii (N, D).
+
+        Every displaced feature has lost to every newcomer: if m are displaced, then m salient and m other features
+        each have at least m pairs that are not certified.
+        """
+        k, others = self.top.shape[1], self.rest.shape[1]
+        pairs = radii.unflatten(1, (-1, k, others)).amin(1)
+        most = min(k, others)
+        by_salient = pairs.sort(2).values[:, :, :most].sort(1).values
+        by_other = pairs.sort(1).values[:, :most, :].sort(2).values
+        steps = torch.arange(most, device=radii.device)
+        found = torch.maximum(by_salient[:, steps, steps], by_other[:, steps, steps])
+        never = found.new_full((len(found), k - most), torch.inf)
+        return torch.cat([found, never], 1)
+
+
+def first_order_radii(pairs: Pairs, rows: Tensor) -> Tensor:
+    """phi / ||grad phi|| at x for every functional, (N, D), from the derivative of the attributions (N, n, d)."""
+
+    def of(indices: Tensor) -> Tensor:
+        return rows.gather(1, indices.unsqueeze(2).expand(-1, -1, rows.shape[2]))
+
+    salient, other = of(pairs.top) * pairs.sign.unsqueeze(2), of(pairs.rest)
+    sides = (other, -other) if pairs.both else (other,)
+    norms = torch.stack(
+        [torch.cdist(salient, side, compute_mode="donot_use_mm_for_euclid_dist") for side in sides], 1
+    )
+    return torch.where(pairs.values > 0, pairs.values / norms.flatten(1), 0.0)

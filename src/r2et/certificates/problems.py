@@ -1,0 +1,136 @@
+"""From a model, inputs and an explainer to what the enclosures work on; or a sentence on why that cannot be."""
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from r2et._checks import ModelError, check_k
+from r2et.certificates.deterministic import order_radii, other_classes
+from r2et.certificates.integral import Attributions
+from r2et.certificates.pairs import Pairs
+from r2et.enclosure.head import head
+from r2et.enclosure.network import Network
+from r2et.enclosure.reading import extract
+from r2et.explain import Explainer, Gradient, GradientTimesInput, SmoothGrad
+from r2et.scores import Score, runner_up_class
+
+#: the explainers whose derivatives can be enclosed; a subclass may explain something else
+ENCLOSED = (Gradient, GradientTimesInput, SmoothGrad)
+#: inputs that are certified together, and the entries of their largest matrices
+ROWS_AT_ONCE, ENTRIES_AT_ONCE = 64, 2**18
+
+
+def why_not(explainer: Explainer, x: Tensor) -> str | None:
+    """Why enclosures say nothing about this explanation; None if they do."""
+    name = type(explainer).__name__
+    if type(explainer) not in ENCLOSED:
+        known = ", ".join(kind.__name__ for kind in ENCLOSED)
+        return f"the derivative of {name} is not enclosed; {known} are"
+    if explainer.inputs != 1:
+        return "enclosures are for models of one input (inputs=1)"
+    if explainer.reduce == "abs-sum" and x.shape[1] != 1:
+        return f"reduce='abs-sum' over {x.shape[1]} channels is not enclosed; 'abs' and 'signed' are"
+    if type(explainer) is SmoothGrad and explainer.score == "probability":
+        return (
+            "SmoothGrad averages over points, where the probability and the log-odds rank differently, and only "
+            "log-odds, margin and logit are enclosed: ask for SmoothGrad(score='log-odds')"
+        )
+    if type(explainer) is SmoothGrad and explainer.score == "margin":
+        return "the runner-up class may differ between the points of SmoothGrad: ask for score='log-odds'"
+    return None
+
+
+def certified_score(explainer: Explainer) -> Score:
+    """The score whose gradient is enclosed: at a single point the log-odds rank as the probability does."""
+    return "log-odds" if explainer.score == "probability" else explainer.score
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One chunk of inputs.
+
+    Attributes:
+        attributions: with enclosures.
+        pairs: the functionals that are to stay positive.
+        target: the explained class, (N,).
+        cap: a radius that no certificate may exceed, (N,).
+    """
+
+    attributions: Attributions
+    pairs: Pairs
+    target: Tensor
+    cap: Tensor
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A model in float64, as it runs and as it is enclosed, with the explainer that is certified."""
+
+    model: nn.Module
+    network: Network
+    explainer: Explainer
+
+    @staticmethod
+    def of(model: nn.Module, x: Tensor, explainer: Explainer) -> "Reading":
+        """A copy of the model in evaluation mode."""
+        exact = copy.deepcopy(model).double().eval()
+        for parameter in exact.parameters():
+            parameter.requires_grad_(False)
+        return Reading(exact, extract(exact, x.shape[1:]), replace(explainer, score=certified_score(explainer)))
+
+    def problems(self, x: Tensor, target: Tensor, k: int, chunk_size: int | None) -> Iterator[Problem]:
+        """Chunk by chunk what is to be certified."""
+        signed = self.explainer.reduce == "signed"
+        size = chunk_size or self._rows_at_once(x[0].numel())
+        for part, label in zip(x.detach().double().split(size), target.split(size), strict=True):
+            flat = part.flatten(1)
+            logits = self._checked_logits(part)
+            with torch.enable_grad():
+                values = (
+                    self.explainer.attribute(self.model, part.clone().requires_grad_(), label).detach().flatten(1)
+                )
+            check_k(k, values.shape[1])
+            points, labels, point_logits = flat, label, logits
+            if isinstance(self.explainer, SmoothGrad):
+                noise = self.explainer.noise(part.shape[1:]).to(flat).flatten(1)
+                points = (flat.unsqueeze(1) + noise).flatten(0, 1)
+                labels = label.repeat_interleave(len(noise))
+                point_logits = self.network.forward(points)[1]
+            chosen = head(self.network, point_logits, labels, self.explainer.score)
+            times_input = isinstance(self.explainer, GradientTimesInput)
+            attributions = Attributions(self.network, flat, points, chosen, values, times_input)
+            cap = self._runner_up_radius(flat, logits, label)
+            yield Problem(attributions, Pairs.of(values, k, signed), label, cap)
+
+    def _rows_at_once(self, features: int) -> int:
+        widest = max([features, len(self.network.base), *(len(layer.bias) for layer in self.network.layers)])
+        copies = self.explainer.samples if isinstance(self.explainer, SmoothGrad) else 1
+        return max(1, min(ROWS_AT_ONCE, ENTRIES_AT_ONCE // (features * widest * copies)))
+
+    def _checked_logits(self, x: Tensor) -> Tensor:
+        """Logits as the enclosures see them, after a check that the model agrees."""
+        read = self.network.forward(x.flatten(1))[1]
+        with torch.no_grad():
+            real = self.model(x)
+        if not torch.allclose(read, real, rtol=1e-6, atol=1e-6):
+            raise ModelError(
+                f"{type(self.model).__name__} gives logits {real[0].tolist()} where its layers, one by one, give "
+                f'{read[0].tolist()}: its forward depends on more than they show; use method="smoothing"'
+            )
+        return read
+
+    def _runner_up_radius(self, x: Tensor, logits: Tensor, target: Tensor) -> Tensor:
+        """The margin is against one class: its gradient jumps where another one becomes the runner-up."""
+        if self.explainer.score != "margin" or logits.shape[1] == 2:
+            return torch.full_like(x[:, 0], torch.inf)
+        second = runner_up_class(logits, target)
+        return order_radii(self.network, x, logits, other_classes(second, logits.shape[1], leave=target))
+
+    def prediction_radius(self, problem: Problem) -> Tensor:
+        """The radius inside which the predicted class stays, (N,)."""
+        x = problem.attributions.x
+        logits = self.network.forward(x)[1]
+        return order_radii(self.network, x, logits, other_classes(logits.argmax(1), logits.shape[1]))

@@ -1,0 +1,288 @@
+"""Ranges of activations and of their derivatives on intervals, and the hook that makes another one known."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from r2et._checks import InputError, ModelError
+
+#: bounds are widened by this share, far more than rounding in float64 can take away
+INFLATION = 1e-9
+
+
+class Activation(ABC):
+    """An elementwise function z -> sigma(z), with ranges of its derivatives on intervals.
+
+    Attributes:
+        smooth: whether it has two continuous derivatives (or is treated as such, with `value_error` and
+            `slope_error` saying how far off that is).
+    """
+
+    smooth: ClassVar[bool] = True
+
+    @abstractmethod
+    def value(self, z: Tensor) -> Tensor:
+        """sigma(z), (N, m) -> (N, m)."""
+
+    @abstractmethod
+    def slope(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
+        """The smallest and largest sigma' on [lower, upper], each (N, m)."""
+
+    @abstractmethod
+    def curvature(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
+        """The smallest and largest sigma'' on [lower, upper], each (N, m)."""
+
+    def value_error(self, upper: Tensor) -> Tensor | None:
+        """How far what PyTorch computes may be from the sigma modelled here, below `upper`; None = nowhere."""
+        return None
+
+    def slope_error(self, upper: Tensor) -> Tensor | None:
+        """The same for sigma'."""
+        return None
+
+
+class Smooth(Activation):
+    """An activation given by formulas for sigma, sigma', sigma'' and the points where these two turn.
+
+    Args:
+        value: sigma.
+        slope: sigma'.
+        curvature: sigma''.
+        slope_turns: every point where sigma' has a local minimum or maximum.
+        curvature_turns: the same for sigma''.
+
+    >>> tanh = Smooth(torch.tanh, lambda z: 1 - torch.tanh(z) ** 2,
+    ...               lambda z: -2 * torch.tanh(z) * (1 - torch.tanh(z) ** 2), (0.0,), (-0.6585, 0.6585))
+    >>> lower, upper = tanh.slope(torch.tensor([-1.0]), torch.tensor([2.0]))
+    >>> float(upper)
+    1.0
+    """
+
+    def __init__(
+        self,
+        value: Callable[[Tensor], Tensor],
+        slope: Callable[[Tensor], Tensor],
+        curvature: Callable[[Tensor], Tensor],
+        slope_turns: Sequence[float] = (),
+        curvature_turns: Sequence[float] = (),
+    ) -> None:
+        self._value, self._slope, self._curvature = value, slope, curvature
+        self.slope_turns, self.curvature_turns = tuple(slope_turns), tuple(curvature_turns)
+
+    def value(self, z: Tensor) -> Tensor:
+        """sigma(z)."""
+        return self._value(z)
+
+    def slope(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
+        """From the end points and the turning points between them."""
+        return extent(self._slope, lower, upper, self.slope_turns)
+
+    def curvature(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
+        """From the end points and the turning points between them."""
+        return extent(self._curvature, lower, upper, self.curvature_turns)
+
+
+def extent(
+    function: Callable[[Tensor], Tensor], lower: Tensor, upper: Tensor, turns: Sequence[float]
+) -> tuple[Tensor, Tensor]:
+    """The range of a function on intervals [lower, upper], from its turning points; tensors of one shape.
+
+    >>> extent(torch.cos, torch.tensor([-1.0]), torch.tensor([0.5]), (0.0,))
+    (tensor([0.5403]), tensor([1.]))
+    """
+    ends = function(lower), function(upper)
+    least, most = torch.minimum(*ends), torch.maximum(*ends)
+    for turn in turns:
+        inside = (lower < turn) & (turn < upper)
+        value = function(torch.as_tensor(turn, dtype=lower.dtype, device=lower.device))
+        least = torch.where(inside, torch.minimum(least, value), least)
+        most = torch.where(inside, torch.maximum(most, value), most)
+    return least, most
+
+
+class Softplus(Smooth):
+    """log(1 + exp(beta z)) / beta; PyTorch replaces it by z above beta z = threshold, which is accounted for."""
+
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
+        def slope(z: Tensor) -> Tensor:
+            return torch.sigmoid(beta * z)
+
+        def curvature(z: Tensor) -> Tensor:
+            return beta * torch.sigmoid(beta * z) * torch.sigmoid(-beta * z)
+
+        super().__init__(lambda z: F.softplus(z, beta, threshold), slope, curvature, (), (0.0,))
+        self.switch = threshold / beta
+        self.value_jump = math.log1p(math.exp(-threshold)) / beta
+        self.slope_jump = math.exp(-threshold) / (1 + math.exp(-threshold))
+
+    def value_error(self, upper: Tensor) -> Tensor:
+        """The jump at the switch, where it may be reached."""
+        return (upper >= self.switch).to(upper) * self.value_jump
+
+    def slope_error(self, upper: Tensor) -> Tensor:
+        """The jump at the switch, where it may be reached."""
+        return (upper >= self.switch).to(upper) * self.slope_jump
+
+
+def _sigmoid() -> Smooth:
+    def slope(z: Tensor) -> Tensor:
+        return torch.sigmoid(z) * torch.sigmoid(-z)
+
+    turn = math.log(2 + math.sqrt(3))
+    return Smooth(torch.sigmoid, slope, lambda z: slope(z) * (1 - 2 * torch.sigmoid(z)), (0.0,), (-turn, turn))
+
+
+def _tanh() -> Smooth:
+    def slope(z: Tensor) -> Tensor:
+        return 4 * torch.sigmoid(2 * z) * torch.sigmoid(-2 * z)
+
+    turn = math.atanh(1 / math.sqrt(3))
+    return Smooth(torch.tanh, slope, lambda z: -2 * torch.tanh(z) * slope(z), (0.0,), (-turn, turn))
+
+
+def _gelu() -> Smooth:
+    def density(z: Tensor) -> Tensor:
+        return torch.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+
+    def slope(z: Tensor) -> Tensor:
+        below: Tensor = torch.special.ndtr(z)
+        return below + z * density(z)
+
+    root = math.sqrt(2)
+    return Smooth(F.gelu, slope, lambda z: density(z) * (2 - z * z), (-root, root), (-2.0, 0.0, 2.0))
+
+
+def _silu() -> Smooth:
+    def slope(z: Tensor) -> Tensor:
+        s = torch.sigmoid(z)
+        return s + z * s * (1 - s)
+
+    def curvature(z: Tensor) -> Tensor:
+        s = torch.sigmoid(z)
+        return s * (1 - s) * (2 + z * (1 - 2 * s))
+
+    # zeros of the second and of the third derivative
+    first, second = 2.3993572805154676, 3.435840993535111
+    return Smooth(F.silu, slope, curvature, (-first, first), (-second, 0.0, second))
+
+
+@dataclass(frozen=True)
+class LeakyReLU(Activation):
+    """a z below zero, z above: the slope is one of two numbers, or between them where the sign is open."""
+
+    smooth: ClassVar[bool] = False
+
+    negative_slope: float = 0.0
+
+    def value(self, z: Tensor) -> Tensor:
+        """sigma(z)."""
+        return torch.where(z > 0, z, self.negative_slope * z)
+
+    def slope(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
+        """Both slopes where zero lies in the interval; 0 itself counts as both sides."""
+        one, other = torch.ones_like(lower), torch.full_like(lower, self.negative_slope)
+        left = torch.where(upper < 0, other, one)
+        right = torch.where(lower > 0, one, other)
+        return torch.minimum(left, right), torch.maximum(left, right)
+
+    def curvature(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
+        """Zero: within a linear region nothing bends."""
+        return torch.zeros_like(lower), torch.zeros_like(upper)
+
+
+class MaxPool(Activation):
+    """Max-pooling as a product: each entry of a window counts fully if it is the largest and not at all if not.
+
+    The entries z (N, windows * size) are laid out window by window; summing each window is left to the next
+    linear map.
+
+    Args:
+        valid: bool (windows, size); False marks padding.
+    """
+
+    smooth: ClassVar[bool] = False
+
+    def __init__(self, valid: Tensor) -> None:
+        self.valid = valid
+
+    def windows(self, z: Tensor, outside: float) -> Tensor:
+        """(N, windows, size), with padding set to a number."""
+        entries: Tensor = z.unflatten(-1, self.valid.shape)
+        return entries.masked_fill(~self.valid, outside)
+
+    def winner(self, z: Tensor) -> Tensor:
+        """The entry each window passes on, bool (N, windows, size); the first of equals, as in PyTorch."""
+        entries = self.windows(z, -math.inf)
+        return F.one_hot(entries.argmax(-1), entries.shape[-1]).bool()
+
+    def value(self, z: Tensor) -> Tensor:
+        """z where it is the largest of its window, else 0."""
+        return z * self.winner(z).flatten(-2)
+
+    def slope(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
+        """1 for an entry above all others, 0 for one below another, [0, 1] where it is open."""
+        low, high = self.windows(lower, -math.inf), self.windows(upper, -math.inf)
+        best_low = low.amax(-1, keepdim=True)
+        possible = (high >= best_low) & self.valid
+        certain = possible & (possible.sum(-1, keepdim=True) == 1)
+        return certain.to(lower).flatten(-2), possible.to(lower).flatten(-2)
+
+    def curvature(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
+        """Zero: within a linear region nothing bends."""
+        return torch.zeros_like(lower), torch.zeros_like(upper)
+
+
+def _exact_gelu(layer: nn.GELU) -> Activation:
+    if layer.approximate != "none":
+        raise ModelError(
+            f"GELU(approximate={layer.approximate!r}) has no enclosure: use nn.GELU(), whose formula is exact"
+        )
+    return _gelu()
+
+
+_KNOWN: dict[type[nn.Module], Callable[[Any], Activation]] = {
+    nn.Softplus: lambda layer: Softplus(float(layer.beta), float(layer.threshold)),
+    nn.Tanh: lambda layer: _tanh(),
+    nn.Sigmoid: lambda layer: _sigmoid(),
+    nn.GELU: _exact_gelu,
+    nn.SiLU: lambda layer: _silu(),
+    nn.ReLU: lambda layer: LeakyReLU(),
+    nn.LeakyReLU: lambda layer: LeakyReLU(float(layer.negative_slope)),
+}
+
+
+def register(kind: type[nn.Module], build: Callable[[Any], Activation]) -> None:
+    """Make another elementwise activation known to the certificates.
+
+    A wrong range makes wrong certificates: check it against a fine grid.
+
+    Args:
+        kind: the module's class.
+        build: from a module of that class to its Activation, e.g. a `Smooth`.
+
+    >>> class Cube(nn.Module):
+    ...     def forward(self, z):
+    ...         return z ** 3
+    >>> register(Cube, lambda layer: Smooth(lambda z: z ** 3, lambda z: 3 * z ** 2, lambda z: 6 * z, (0.0,)))
+    >>> known(Cube())
+    True
+    """
+    if not (isinstance(kind, type) and issubclass(kind, nn.Module)):
+        raise InputError(f"register takes a class of modules, got {kind!r}")
+    _KNOWN[kind] = build
+
+
+def known(layer: nn.Module) -> bool:
+    """Whether a module is an activation with an enclosure; a subclass of a known one is not."""
+    return type(layer) in _KNOWN
+
+
+def activation(layer: nn.Module) -> Activation:
+    """The enclosure of a known activation."""
+    return _KNOWN[type(layer)](layer)

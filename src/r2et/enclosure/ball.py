@@ -1,0 +1,284 @@
+"""First and second derivatives of a network on balls that grow around each input (MATH of Prop. 4.5, made sound).
+
+For a score s the product of its Hessian with a direction d is computed as in forward-over-reverse differentiation,
+with a box for every factor: tangents J_l d go forward, curvature enters at each layer, cotangents go back. What
+arrives at the matrices that multiply the input is a box of vectors v with H d = base^T v.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from r2et.enclosure.activations import INFLATION
+from r2et.enclosure.box import Box
+from r2et.enclosure.head import Head
+from r2et.enclosure.jacobian import jacobian, norm_bound, row_norms
+from r2et.enclosure.network import INPUT, Layer, Network
+
+
+@dataclass(frozen=True)
+class Ball:
+    """Enclosures on the L2 ball of one radius around each of N inputs.
+
+    Attributes:
+        time: the radii, (N,).
+        slopes: sigma' of each layer, boxes (N, m).
+        bends: sigma'' times the derivative of the score by the activation, boxes (N, m).
+        cotangent: the gradient of the score is base^T times this, box (N, K).
+        head: with the weights of the classes on this ball.
+        weights: of the classes in the score's second derivative, box (N, C); None where it has none.
+        heights: upper bounds of the norms of the gradients of the head's outputs, (N, rows).
+        error: how much a gradient times a direction of length 1 may differ from what PyTorch computes, (N,).
+        output_error: the same for the head's outputs, (N, rows).
+    """
+
+    network: Network
+    head: Head
+    time: Tensor
+    slopes: list[Box]
+    bends: list[Box]
+    cotangent: Box
+    weights: Box | None
+    heights: Tensor
+    error: Tensor
+    output_error: Tensor
+
+    def product(self, tangent: Tensor) -> Box:
+        """The box of v with H d = base^T v, (N, D, K), for tangents base @ d (N, D, K)."""
+        network = self.network
+        tangents: list[Box | Tensor] = []
+        passed: dict[int, Box] = {}
+        for number, layer in enumerate(network.layers):
+            found = _gather(network, number, layer, passed, tangent)
+            tangents.append(found)
+            if number in network.inner or self.weights is not None:
+                passed[number] = _scaled(found, self.slopes[number])
+        cotangents: list[Box | None] = [None] * len(network.layers)
+        result = _Blocks(network, tangent)
+        if self.weights is not None:
+            self._through_head(tangent, passed, cotangents, result)
+        for number in reversed(range(len(network.layers))):
+            found = _scaled(tangents[number], self.bends[number])
+            arriving = cotangents[number]
+            if arriving is not None:
+                found = found.plus(arriving.times(_row(self.slopes[number])))
+            layer = network.layers[number]
+            _send_back(layer, found, cotangents)
+            result.add(number, found)
+        return result.box()
+
+    def _through_head(
+        self, tangent: Tensor, passed: dict[int, Box], cotangents: list[Box | None], result: "_Blocks"
+    ) -> None:
+        """What the second derivative of the score by the logits adds: -w_j (tau_j - sum_i w_i tau_i)."""
+        head, weights = self.head, self.weights
+        assert weights is not None
+        outputs: Box | None = None
+        for source, matrix in head.matrices.items():
+            outputs = passed[source].mapped(matrix.mT, matrix.abs().mT).plus(outputs)
+        number = len(self.network.layers)
+        if number in self.network.blocks:
+            direct = tangent[..., self.network.blocks[number]] @ head.rows.mT
+            outputs = Box.point(direct).plus(outputs)
+        assert outputs is not None
+        w = _row(weights)
+        mean = outputs.times(w)
+        centered = outputs.plus(Box(-mean.center.sum(-1, keepdim=True), mean.radius.sum(-1, keepdim=True)))
+        bent = centered.times(Box(-w.center, w.radius))
+        for source, matrix in head.matrices.items():
+            cotangents[source] = bent.mapped(matrix, matrix.abs()).plus(cotangents[source])
+        if number in self.network.blocks:
+            result.add(number, bent.mapped(head.rows, head.rows.abs()))
+
+    def gradient(self) -> Box:
+        """As `cotangent`, with the derivative of the score by the outputs held at its value at x."""
+        head = self.head
+        return _reverse(self.network, head, self.slopes, head.slope(head.weights(torch.zeros_like(self.heights))))[
+            1
+        ]
+
+    def curvature(self, tangent: Tensor) -> Tensor:
+        """An upper bound of ||H d|| on the ball, (N, D), for tangents base @ d (N, D, K)."""
+        return norm_bound(self.network, self.product(tangent))
+
+
+def _row(box: Box) -> Box:
+    """(N, m) as (N, 1, m), to multiply what is kept for each direction."""
+    return Box(box.center.unsqueeze(1), box.radius.unsqueeze(1))
+
+
+def _scaled(tangent: Box | Tensor, factor: Box) -> Box:
+    """Tangents (N, D, m), exact or in a box, times what is known of each neuron (N, m)."""
+    factor = _row(factor)
+    if isinstance(tangent, Box):
+        return tangent.times(factor)
+    return Box(tangent * factor.center, tangent.abs() * factor.radius)
+
+
+def _gather(network: Network, number: int, layer: Layer, passed: dict[int, Box], tangent: Tensor) -> Box | Tensor:
+    """Tangents of a layer, (N, D, m): exact where it reads the input alone."""
+    direct = tangent[..., network.blocks[number]] if number in network.blocks else None
+    if direct is not None and len(layer.matrices) == 1:
+        return direct
+    found = None if direct is None else Box.point(direct)
+    for source, matrix in layer.matrices.items():
+        if source != INPUT:
+            found = passed[source].mapped(matrix.T, matrix.abs().T).plus(found)
+    assert found is not None
+    return found
+
+
+def _send_back(layer: Layer, found: Box, cotangents: list[Box | None]) -> None:
+    for source, matrix in layer.matrices.items():
+        if source != INPUT:
+            cotangents[source] = found.mapped(matrix, matrix.abs()).plus(cotangents[source])
+
+
+class _Blocks:
+    """Collects the parts of a box (..., K) that belong to the blocks of the base."""
+
+    def __init__(self, network: Network, like: Tensor) -> None:
+        self.network, self.like = network, like
+        self.parts: dict[int, Box] = {}
+
+    def add(self, number: int, box: Box) -> None:
+        if number in self.network.blocks:
+            self.parts[number] = box.plus(self.parts.get(number))
+
+    def box(self) -> Box:
+        found = []
+        for number, block in self.network.blocks.items():
+            empty = self.like[..., block].new_zeros(*self.like.shape[:-1], block.stop - block.start)
+            found.append(self.parts.get(number, Box(empty, empty)))
+        if len(found) == 1:
+            return found[0]
+        return Box(torch.cat([part.center for part in found], -1), torch.cat([part.radius for part in found], -1))
+
+
+def march(network: Network, x: Tensor, head: Head, times: Tensor, frozen: bool = False) -> Iterator[Ball]:
+    """Enclosures on growing balls; each row of `times` (N, T) increases. The first ball may have radius 0.
+
+    The range of a pre-activation grows by the step times the largest norm of its gradient on the ball at the end
+    of the step: the norm at the start would be unsound.
+
+    Args:
+        network: with L layers.
+        x: (N, n), float64.
+        head: the score.
+        times: radii of the balls, (N, T).
+        frozen: take every slope as it is at x, which holds inside one linear region.
+    """
+    inner, _ = network.forward(x)
+    spreads = [torch.zeros_like(z) for z in inner]
+    moved = head.outputs.new_zeros(head.outputs.shape)
+    before = torch.zeros_like(times[:, 0])
+    for time in times.unbind(1):
+        step = (time - before).unsqueeze(1)
+        slopes: list[Box] = []
+        ranges: list[tuple[Tensor, Tensor]] = []
+        jacobians: list[Box | None] = []
+        lengths: list[Tensor] = []
+        for number, layer in enumerate(network.layers):
+            found = jacobian(network, number, layer.matrices, slopes, jacobians, len(x))
+            jacobians.append(found)
+            lengths.append(row_norms(network, number, found, len(x)))
+            spreads[number] = spreads[number] + step * lengths[number]
+            wide = spreads[number] * (0.0 if frozen else 1 + INFLATION)
+            ends = inner[number] - wide, inner[number] + wide
+            ranges.append(ends)
+            assert layer.activation is not None
+            slopes.append(_inflated(layer.activation.slope(*ends)))
+        last = head.jacobian(network, slopes, jacobians, len(x))
+        heights = norm_bound(network, last)
+        moved = moved + step * heights
+        weights = head.weights(moved * (1 + INFLATION))
+        slope = head.slope(weights)
+        pulls, cotangent = _reverse(network, head, slopes, slope)
+        bends = [
+            pull.exact_times(_inflated(layer.activation.curvature(*ends)))
+            for layer, pull, ends in zip(network.layers, pulls, ranges, strict=True)
+            if layer.activation is not None
+        ]
+        error = _model_error(network, head, ranges, lengths, slope, heights)
+        yield Ball(network, head, time, slopes, bends, cotangent, weights, heights, *error)
+        before = time
+
+
+def _reverse(network: Network, head: Head, slopes: list[Box], slope: Box) -> tuple[list[Box], Box]:
+    """Derivatives of the score by each activation, boxes (N, m), and by base @ x, a box (N, K)."""
+    rows = len(slope.center)
+    pulls: list[Box | None] = [None] * len(network.layers)
+    result = _Blocks(network, slope.center.new_zeros(rows, len(network.base)))
+    for source, matrix in head.matrices.items():
+        pulls[source] = _pull(slope, matrix).plus(pulls[source])
+    if len(network.layers) in network.blocks:
+        result.add(len(network.layers), _pull(slope, head.rows))
+    found: list[Box] = []
+    for number in reversed(range(len(network.layers))):
+        pull = pulls[number]
+        if pull is None:
+            pull = Box.point(torch.zeros_like(slopes[number].center))
+        found.append(pull)
+        back = pull.exact_times(slopes[number])
+        _send_back(network.layers[number], back, pulls)
+        result.add(number, back)
+    return found[::-1], result.box()
+
+
+def _inflated(ends: tuple[Tensor, Tensor]) -> Box:
+    box = Box.between(*ends)
+    return Box(box.center, box.radius * (1 + INFLATION) + INFLATION * 1e-3 * box.center.abs())
+
+
+def _pull(slope: Box, matrix: Tensor) -> Box:
+    """(N, rows) through the head's matrices (N, rows, m)."""
+    return Box(
+        (slope.center.unsqueeze(1) @ matrix).squeeze(1), (slope.radius.unsqueeze(1) @ matrix.abs()).squeeze(1)
+    )
+
+
+def _model_error(
+    network: Network,
+    head: Head,
+    ranges: list[tuple[Tensor, Tensor]],
+    lengths: list[Tensor],
+    slope: Box,
+    heights: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """How far the score's derivative in a direction of length 1 (N,), and the outputs, may be from PyTorch's.
+
+    PyTorch's softplus turns into a straight line above a threshold; the jumps there are tiny and are carried
+    through the layers: errors of values, then of tangents.
+    """
+    known = [layer.activation for layer in network.layers if layer.activation is not None]
+    jumps = [found.value_error(upper) for found, (_, upper) in zip(known, ranges, strict=True)]
+    if all(jump is None or not (jump > 0).any() for jump in jumps):
+        return heights.new_zeros(len(heights)), torch.zeros_like(heights)
+    of_value: list[Tensor] = []
+    of_tangent: list[Tensor] = []
+    for number, (layer, found) in enumerate(zip(network.layers, known, strict=True)):
+        lower, upper = ranges[number]
+        value, tangent = torch.zeros_like(upper), torch.zeros_like(upper)
+        for source, matrix in layer.matrices.items():
+            if source != INPUT:
+                value = value + of_value[source] @ matrix.abs().T
+                tangent = tangent + of_tangent[source] @ matrix.abs().T
+        steep = torch.stack(found.slope(lower - value, upper + value)).abs().amax(0)
+        bent = torch.stack(found.curvature(lower - value, upper + value)).abs().amax(0)
+        moved, turned = steep * value, bent * value
+        jump, kink = found.value_error(upper + value), found.slope_error(upper + value)
+        if jump is not None and kink is not None:
+            moved, turned = moved + jump, turned + kink
+        of_value.append(moved)
+        of_tangent.append(steep * tangent + turned * (lengths[number] + tangent))
+    value, tangent = torch.zeros_like(heights), torch.zeros_like(heights)
+    for source, matrix in head.matrices.items():
+        value = value + (matrix.abs() @ of_value[source].unsqueeze(2)).squeeze(2)
+        tangent = tangent + (matrix.abs() @ of_tangent[source].unsqueeze(2)).squeeze(2)
+    through = (slope.magnitude * tangent).sum(1)
+    if not head.linear:
+        # softmax moves by at most 2 x the largest change of its inputs, in the sum of absolute values
+        through = through + 2 * value.amax(1) * (heights + tangent).amax(1)
+    return through, value

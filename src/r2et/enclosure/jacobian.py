@@ -1,0 +1,90 @@
+"""Boxes of Jacobians: dz/dx = M base with a box for M, and norms of what such boxes hold."""
+
+import torch
+from torch import Tensor
+
+from r2et.enclosure.activations import INFLATION
+from r2et.enclosure.box import Box
+from r2et.enclosure.network import INPUT, Network
+
+
+def jacobian(
+    network: Network,
+    number: int,
+    matrices: dict[int, Tensor],
+    slopes: list[Box],
+    jacobians: list[Box | None],
+    rows: int,
+) -> Box | None:
+    """The box of M with dz/dx = M base, (N, m, K); None for a layer that reads the input alone."""
+    if set(matrices) == {INPUT}:
+        return None
+    size = len(next(iter(matrices.values())))
+    center = network.base.new_zeros(rows, size, len(network.base))
+    radius = torch.zeros_like(center)
+    if number in network.blocks:
+        block = network.blocks[number]
+        center[:, torch.arange(size), torch.arange(block.start, block.stop)] += 1
+    for source, matrix in matrices.items():
+        if source != INPUT:
+            center, radius = chain(network, source, matrix, slopes, jacobians, center, radius)
+    return Box(center, radius)
+
+
+def chain(
+    network: Network,
+    source: int,
+    matrix: Tensor,
+    slopes: list[Box],
+    jacobians: list[Box | None],
+    center: Tensor,
+    radius: Tensor,
+) -> Box:
+    """Add matrix @ diag(slopes) @ M of a source; the matrix is (m, size) or (N, m, size)."""
+    slope, inner = slopes[source], jacobians[source]
+    if inner is None:
+        # M of the source is a block of the identity
+        block = network.blocks[source]
+        center = center.clone()
+        radius = radius.clone()
+        center[..., block] += matrix * slope.center.unsqueeze(1)
+        radius[..., block] += matrix.abs() * slope.radius.unsqueeze(1)
+        return Box(center, radius)
+    passed = inner.times(Box(slope.center.unsqueeze(2), slope.radius.unsqueeze(2)))
+    return Box(center + matrix @ passed.center, radius + matrix.abs() @ passed.radius)
+
+
+def row_norms(network: Network, number: int, jacobian: Box | None, rows: int) -> Tensor:
+    """An upper bound of the norm of the gradient of each pre-activation, (N, m)."""
+    if jacobian is None:
+        norms: Tensor = network.base[network.blocks[number]].norm(dim=1) * (1 + INFLATION)
+        return norms.expand(rows, -1)
+    return norm_bound(network, jacobian)
+
+
+def norm_bound(network: Network, box: Box, shift: tuple[Tensor, Tensor] | None = None) -> Tensor:
+    """An upper bound of ||base^T v + y|| over the vectors v of a box (..., K), (...,).
+
+    Args:
+        network: has the base (K, n).
+        box: of v, (..., K).
+        shift: base @ y (..., K) and ||y||^2 (...,) of an exact vector y; None = 0.
+    """
+    center, radius = box
+    if network.gram is None:
+        pulled = (center @ network.base) @ network.base.T
+        spread = (radius @ network.base.abs()) @ network.base.abs().T
+    else:
+        pulled, spread = center @ network.gram, radius @ network.gram.abs()
+    square = (center * pulled).sum(-1)
+    if shift is not None:
+        square = square + 2 * (center * shift[0]).sum(-1) + shift[1]
+        pulled = pulled + shift[0]
+    # what rounding may take from the square when its terms cancel
+    whole = (center.abs() * network.lengths).sum(-1)
+    if shift is not None:
+        whole = whole + shift[1].sqrt()
+    square = square.clamp_min(0) + 4 * len(network.base) * torch.finfo(square.dtype).eps * whole**2
+    # ||base^T (c + e) + y||^2 = ||base^T c + y||^2 + 2 e . base (base^T c + y) + e^T gram e, |e| <= radius
+    square = square + (radius * (2 * pulled.abs() + spread)).sum(-1)
+    return square.sqrt() * (1 + INFLATION)

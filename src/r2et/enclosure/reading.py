@@ -1,0 +1,356 @@
+"""Reads a model as a Network: convolution, pooling by averages, BatchNorm in evaluation mode, reshaping and
+residual sums are folded into matrices. What is not known is an error that names the layer, never a guess.
+"""
+
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, fx, nn
+
+from r2et._checks import ModelError
+from r2et.enclosure.activations import Activation, MaxPool, activation, known
+from r2et.enclosure.network import INPUT, Layer, Network
+
+#: entries of the largest matrix that is built, 1 GB in float64
+LARGEST_MATRIX = 2**27
+
+
+@dataclass(frozen=True)
+class Affine:
+    """sum over sources of matrix @ source + bias, as a function of the input and of activations.
+
+    Attributes:
+        terms: for each source its matrix, (size of the source, *shape): row s is what source entry s adds.
+        bias: (1, *shape).
+    """
+
+    terms: dict[int, Tensor]
+    bias: Tensor
+
+    def mapped(self, linear: Callable[[Tensor], Tensor], shift: Tensor | float = 0.0) -> "Affine":
+        """After a linear map of batches (rows, *shape), and a shift."""
+        if any(matrix.numel() > LARGEST_MATRIX for matrix in self.terms.values()):
+            shape = tuple(max(self.terms.values(), key=Tensor.numel).shape)
+            raise ModelError(f"the network is too large for enclosures: a linear map has shape {shape}")
+        return Affine({source: linear(matrix) for source, matrix in self.terms.items()}, linear(self.bias) + shift)
+
+    def plus(self, other: "Affine", sign: float = 1.0) -> "Affine":
+        """The sum of two, or their difference with sign -1."""
+        terms = dict(self.terms)
+        for source, matrix in other.terms.items():
+            added = sign * matrix
+            terms[source] = terms[source] + added if source in terms else added
+        return Affine(terms, self.bias + sign * other.bias)
+
+
+def extract(model: nn.Module, shape: torch.Size, detach: bool = True) -> Network:
+    """Read a model in evaluation mode as a Network in float64.
+
+    Args:
+        model: maps (N, *shape) to logits (N, C).
+        shape: of one input.
+        detach: without it the matrices stay connected to the parameters, for objectives.
+
+    >>> network = extract(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)), torch.Size([3]))
+    >>> len(network.layers), network.base.shape
+    (1, torch.Size([4, 3]))
+    """
+    return _Reader(model, shape, detach).network()
+
+
+class _Tracer(fx.Tracer):
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        return known(m) or super().is_leaf_module(m, module_qualified_name)
+
+
+#: what `x.size(0)` stands for while a model is read
+_BATCH = object()
+
+#: linear modules that act on each row of a batch and add nothing
+_HOMOGENEOUS = (
+    nn.Identity,
+    nn.Flatten,
+    nn.Unflatten,
+    nn.AvgPool1d,
+    nn.AvgPool2d,
+    nn.AvgPool3d,
+    nn.AdaptiveAvgPool1d,
+    nn.AdaptiveAvgPool2d,
+    nn.AdaptiveAvgPool3d,
+    nn.ZeroPad1d,
+    nn.ZeroPad2d,
+    nn.Dropout,
+    nn.Dropout1d,
+    nn.Dropout2d,
+    nn.Dropout3d,
+    nn.AlphaDropout,
+)
+_CONVOLUTIONS: dict[type[nn.Module], Callable[..., Tensor]] = {
+    nn.Conv1d: F.conv1d,
+    nn.Conv2d: F.conv2d,
+    nn.Conv3d: F.conv3d,
+}
+_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+
+#: functions and methods by name, as modules that do the same
+_AS_MODULES: dict[str, Callable[..., nn.Module]] = {
+    "relu": lambda inplace=False: nn.ReLU(),
+    "relu_": lambda: nn.ReLU(),
+    "leaky_relu": lambda negative_slope=0.01, inplace=False: nn.LeakyReLU(negative_slope),
+    "softplus": lambda beta=1.0, threshold=20.0: nn.Softplus(beta, threshold),
+    "tanh": lambda: nn.Tanh(),
+    "sigmoid": lambda: nn.Sigmoid(),
+    "gelu": lambda approximate="none": nn.GELU(approximate),
+    "silu": lambda inplace=False: nn.SiLU(),
+    "max_pool2d": nn.MaxPool2d,
+    "max_pool1d": nn.MaxPool1d,
+    "avg_pool2d": nn.AvgPool2d,
+    "avg_pool1d": nn.AvgPool1d,
+    "adaptive_avg_pool2d": nn.AdaptiveAvgPool2d,
+    "adaptive_avg_pool1d": nn.AdaptiveAvgPool1d,
+    "dropout": lambda p=0.5, training=False, inplace=False: nn.Dropout(p).train(training),
+    "contiguous": nn.Identity,
+}
+
+
+class _Reader:
+    """Walks the traced graph of a model and keeps every value as an Affine."""
+
+    def __init__(self, model: nn.Module, shape: torch.Size, detach: bool) -> None:
+        self.model, self.shape, self.detach = model, shape, detach
+        self.layers: list[Layer] = []
+        self.modules = dict(model.named_modules())
+
+    def network(self) -> Network:
+        graph = self._trace()
+        values: dict[fx.Node, Any] = {}
+        result: Any = None
+        for node in graph.nodes:
+            if node.op == "output":
+                result = fx.node.map_arg(node.args[0], lambda n: values[n])
+            else:
+                values[node] = self._evaluate(node, values)
+        if not isinstance(result, Affine) or result.bias.ndim != 2:
+            raise ModelError("the model must return one tensor of logits (N, classes) for a certificate")
+        logits = _layer("logits", None, result)
+        stacked = [*self.layers, logits]
+        direct = {number: layer.matrices[INPUT] for number, layer in enumerate(stacked) if INPUT in layer.matrices}
+        blocks, start = {}, 0
+        for number, matrix in direct.items():
+            blocks[number] = slice(start, start + len(matrix))
+            start += len(matrix)
+        if not direct:
+            raise ModelError("the model's logits do not depend on its input")
+        base = torch.cat(list(direct.values()))
+        gram = base @ base.T if len(base) <= 2048 else None
+        return Network(tuple(self.layers), logits, base, blocks, gram, base.norm(dim=1))
+
+    def _trace(self) -> fx.Graph:
+        if known(self.model) or type(self.model) in (nn.Linear, *_CONVOLUTIONS):
+            # a lone layer would be traced into its own code
+            self.model = nn.Sequential(self.model)
+            self.modules = dict(self.model.named_modules())
+        try:
+            return _Tracer().trace(self.model)
+        except Exception as error:
+            raise ModelError(
+                f"{type(self.model).__name__} cannot be read layer by layer for a certificate "
+                f"({str(error).splitlines()[0]}); write it without branches on tensor values, or use "
+                'method="smoothing", which needs no look inside'
+            ) from error
+
+    def _constant(self, tensor: Tensor) -> Tensor:
+        tensor = tensor.detach() if self.detach else tensor
+        return tensor.double() if tensor.is_floating_point() else tensor
+
+    def _evaluate(self, node: fx.Node, values: dict[fx.Node, Any]) -> Any:
+        if node.op == "placeholder":
+            if any(isinstance(value, Affine) for value in values.values()):
+                if node.args:
+                    return node.args[0]
+                raise ModelError(
+                    f"the model takes a second argument {node.target!r}; a certificate needs one input"
+                )
+            return self._source(INPUT, self.shape)
+        if node.op == "get_attr":
+            found: Any = self.model
+            for part in str(node.target).split("."):
+                found = getattr(found, part)
+            return self._constant(found) if isinstance(found, Tensor) else found
+        args = fx.node.map_arg(node.args, lambda n: values[n])
+        kwargs = fx.node.map_arg(node.kwargs, lambda n: values[n])
+        if node.op == "call_module":
+            return self._module(str(node.target), self.modules[str(node.target)], args[0])
+        if not any(isinstance(value, Affine) for value in (*_flat(args), *_flat(kwargs.values()))):
+            # arithmetic on sizes and parameters
+            if node.op == "call_function":
+                return node.target(*args, **kwargs)  # type: ignore[operator]  # fx types it as str | Callable
+            return getattr(args[0], str(node.target))(*args[1:], **kwargs)
+        return self._call(node, args, kwargs)
+
+    def _source(self, number: int, shape: torch.Size) -> Affine:
+        size = math.prod(shape)
+        like = next((p for p in self.model.parameters()), torch.empty(0))
+        identity = torch.eye(size, dtype=torch.float64, device=like.device).reshape(size, *shape)
+        return Affine({number: identity}, identity.new_zeros(1, *shape))
+
+    def _activate(self, name: str, found: Activation, z: Affine) -> Affine:
+        self.layers.append(_layer(name, found, z))
+        return self._source(len(self.layers) - 1, z.bias.shape[1:])
+
+    def _module(self, name: str, layer: Any, z: Any) -> Any:
+        if not isinstance(z, Affine):
+            raise self._unknown(name, layer)
+        if known(layer):
+            return self._activate(name, activation(layer), z)
+        kind = type(layer)
+        if kind is nn.Linear:
+            weight = self._constant(layer.weight)
+            return z.mapped(lambda rows: F.linear(rows, weight), self._bias(layer))
+        if kind in _CONVOLUTIONS and layer.padding_mode == "zeros":
+            weight, convolve = self._constant(layer.weight), _CONVOLUTIONS[kind]
+            settings = (layer.stride, layer.padding, layer.dilation, layer.groups)
+            shift = self._bias(layer, z.bias.ndim)
+            return z.mapped(lambda rows: convolve(rows, weight, None, *settings), shift)
+        if kind in _NORMS and layer.running_mean is not None and not layer.training:
+            return self._batch_norm(layer, z)
+        if kind in _HOMOGENEOUS and not (layer.training and "Dropout" in kind.__name__):
+            return z.mapped(layer)
+        if kind in (nn.MaxPool1d, nn.MaxPool2d):
+            return self._max_pool(name, layer, z)
+        raise self._unknown(name, layer)
+
+    def _unknown(self, name: str, layer: nn.Module) -> ModelError:
+        return ModelError(
+            f"no enclosure is known for layer {name!r}: {layer!r}; replace it, register its activation with "
+            'r2et.enclosure.register, or use method="smoothing", which needs no look inside'
+        )
+
+    def _bias(self, layer: Any, ndim: int = 0) -> Tensor | float:
+        if layer.bias is None:
+            return 0.0
+        bias = self._constant(layer.bias)
+        return bias.reshape(-1, *[1] * (ndim - 2)) if ndim else bias
+
+    def _batch_norm(self, layer: Any, z: Affine) -> Affine:
+        scale = (self._constant(layer.running_var) + layer.eps).rsqrt()
+        if layer.weight is not None:
+            scale = scale * self._constant(layer.weight)
+        shift = -self._constant(layer.running_mean) * scale
+        if layer.bias is not None:
+            shift = shift + self._constant(layer.bias)
+        per_channel = (-1, *[1] * (z.bias.ndim - 2))
+        return z.mapped(lambda rows: rows * scale.reshape(per_channel), shift.reshape(per_channel))
+
+    def _max_pool(self, name: str, layer: Any, z: Affine) -> Affine:
+        if layer.ceil_mode or layer.return_indices:
+            raise self._unknown(name, layer)
+        shape = z.bias.shape[1:]
+        spatial = 2 if type(layer) is nn.MaxPool2d else 1
+        kernel, stride, padding, dilation = (
+            (1, value)
+            if spatial == 1 and isinstance(value, int)
+            else (value, value)
+            if isinstance(value, int)
+            else ((1, *value) if spatial == 1 else tuple(value))
+            for value in (layer.kernel_size, layer.stride, layer.padding, layer.dilation)
+        )
+        if spatial == 1:
+            padding, stride = (0, padding[1]), (1, stride[1])
+        numbers = torch.arange(1, math.prod(shape) + 1, dtype=torch.float64, device=z.bias.device)
+        image = numbers.reshape(shape[0], 1, *([1] if spatial == 1 else []), *shape[1:])
+        windows = F.unfold(image, kernel, dilation, padding, stride).transpose(1, 2)
+        channels, places, size = windows.shape
+        entries = windows.reshape(channels * places, size).long() - 1
+        chosen = z.mapped(lambda rows: rows.flatten(1)[:, entries.clamp_min(0).flatten()])
+        self.layers.append(_layer(name, MaxPool(entries >= 0), chosen))
+        sides = _pooled(layer, shape)
+        total = self._source(len(self.layers) - 1, torch.Size([entries.numel()]))
+        return total.mapped(lambda rows: rows.unflatten(1, entries.shape).sum(-1).reshape(len(rows), *sides))
+
+    def _call(self, node: fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        name = str(getattr(node.target, "__name__", node.target)).removesuffix("_") or str(node.target)
+        first = args[0]
+        if name in ("add", "iadd", "sub", "isub") and len(args) == 2 and not kwargs:
+            return self._sum(first, args[1], -1.0 if "sub" in name else 1.0)
+        if name in ("mul", "imul", "truediv", "div") and len(args) == 2 and not kwargs:
+            factor, z = (args[1], first) if isinstance(first, Affine) else (first, args[1])
+            if not isinstance(factor, Affine) and (isinstance(first, Affine) or "mul" in name):
+                return z.mapped(lambda rows: rows * factor if "mul" in name else rows / factor)
+        if isinstance(first, Affine):
+            if name == "neg":
+                return first.mapped(operator.neg)
+            if name in ("size", "getattr"):
+                return self._size(node, first, args, kwargs)
+            if name in ("view", "reshape", "flatten", "mean", "squeeze", "unsqueeze"):
+                return self._reshape(name, first, args[1:], kwargs, node)
+            if name in _AS_MODULES:
+                return self._module(node.name, _AS_MODULES[name](*args[1:], **kwargs), first)
+        raise ModelError(
+            f"no enclosure is known for the operation {name!r} (step {node.name!r} of "
+            f'{type(self.model).__name__}); use layers that are known, or method="smoothing"'
+        )
+
+    def _sum(self, first: Any, second: Any, sign: float) -> Affine:
+        if isinstance(first, Affine) and isinstance(second, Affine):
+            if first.bias.shape != second.bias.shape:
+                raise ModelError(
+                    f"values of shapes {tuple(first.bias.shape[1:])} and {tuple(second.bias.shape[1:])} are "
+                    "added: a certificate needs equal shapes"
+                )
+            return first.plus(second, sign)
+        if isinstance(first, Affine):
+            return Affine(first.terms, first.bias + sign * second)
+        return Affine({s: sign * matrix for s, matrix in second.terms.items()}, first + sign * second.bias)
+
+    @staticmethod
+    def _size(node: fx.Node, z: Affine, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        sizes = (_BATCH, *z.bias.shape[1:])
+        if node.target is getattr:
+            if args[1] != "shape":
+                raise ModelError(f"a certificate cannot follow the attribute {args[1]!r} of a tensor")
+            return sizes
+        index = args[1] if len(args) > 1 else kwargs.get("dim")
+        return sizes if index is None else sizes[index]
+
+    @staticmethod
+    def _reshape(name: str, z: Affine, args: tuple[Any, ...], kwargs: dict[str, Any], node: fx.Node) -> Affine:
+        operation = getattr(Tensor, name)
+
+        def apply(rows: Tensor) -> Tensor:
+            filled = (
+                [len(rows) if value is _BATCH else value for value in _flat(args)]
+                if name in ("view", "reshape")
+                else args
+            )
+            result: Tensor = operation(rows, *filled, **kwargs)
+            if result.ndim < 2 or len(result) != len(rows):
+                raise ModelError(f"step {node.name!r} mixes the inputs of a batch")
+            return result
+
+        if name == "view":
+            operation = Tensor.reshape
+        return z.mapped(apply)
+
+
+def _flat(values: Any) -> list[Any]:
+    found = []
+    for value in values:
+        found += _flat(value) if isinstance(value, (tuple, list, torch.Size)) else [value]
+    return found
+
+
+def _layer(name: str, found: Activation | None, z: Affine) -> Layer:
+    return Layer(
+        name, found, {s: matrix.flatten(1).T.contiguous() for s, matrix in z.terms.items()}, z.bias.flatten()
+    )
+
+
+def _pooled(layer: nn.Module, shape: torch.Size) -> torch.Size:
+    sides: torch.Size = layer(torch.zeros(1, *shape)).shape[1:]
+    return sides

@@ -393,6 +393,67 @@ def test_bounds_of_a_quadratic(reduce, k):
     assert "estimate" in bounds.note
 
 
+class One(r2et.stability.Neighbours):
+    """A single neighbour, at a given offset."""
+
+    def __init__(self, offset):
+        self.offset = offset
+
+    def each(self, model, x, samples, generator):
+        return iter([x + self.offset])
+
+
+@pytest.mark.parametrize(
+    "explainer",
+    [
+        Gradient(),
+        Gradient(reduce="signed"),
+        Gradient(score="logit"),
+        GradientTimesInput(),
+        SmoothGrad(samples=3, sigma=0.2, score="log-odds"),
+    ],
+    ids=["abs", "signed", "logit", "times-input", "smoothgrad"],
+)
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("radius", [0.05, 0.5])
+def test_proven_bounds_hold_for_every_neighbour(explainer, classes, radius):
+    torch.manual_seed(classes)
+    layers = [nn.Linear(6, 7), nn.Tanh(), nn.Linear(7, 5), nn.Softplus(), nn.Linear(5, classes)]
+    model, x, k = nn.Sequential(*layers).double(), normal(3, 6, seed=5), 2
+    bounds = thickness_bounds(model, x, k, radius, explainer=explainer)
+    assert bounds.sound
+    assert "proven" in bounds.note
+    for seed in range(40):
+        offset = radius * nn.functional.normalize(normal(3, 6, seed=100 + seed), dim=1)
+        found = thickness(model, x, k, explainer, "gap", One(offset), samples=1, steps=50)
+        assert (found >= bounds.lower - 1e-9).all()
+        assert (found <= bounds.upper + 1e-9).all()
+
+
+def test_proven_bounds_of_one_neuron_are_tight():
+    """The worst neighbour lies along its weights, and the enclosure knows that."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 1), nn.Softplus(), nn.Linear(1, 2)).double()
+    x, radius = normal(1, 4, seed=1), 0.3
+    bounds = thickness_bounds(model, x, 1, radius, explainer=Gradient())
+    along = radius * nn.functional.normalize(model[0].weight.detach(), dim=1)
+    ends = [thickness(model, x, 1, Gradient(), "gap", One(s * along), samples=1, steps=400) for s in (1, -1)]
+    assert float(bounds.lower) == pytest.approx(float(min(ends)), rel=0.01)
+    assert float(bounds.lower) <= float(min(ends))
+
+
+def test_estimates_where_nothing_can_be_proven():
+    model, x = mlp(), normal(2, 6)
+    assert not thickness_bounds(model, x, 2, 0.1).sound  # the gradient of the probability
+    relu = nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 2)).double()
+    assert not thickness_bounds(relu, x, 2, 0.1, explainer=Gradient()).sound
+    assert not thickness_bounds(model, x, 2, 0.1, explainer=Gradient(), method="estimate").sound
+    with pytest.raises(r2et.InputError, match="kinks"):
+        thickness_bounds(relu, x, 2, 0.1, explainer=Gradient(), method="enclosure")
+    with pytest.raises(r2et.InputError, match="probability"):
+        thickness_bounds(model, x, 2, 0.1, method="enclosure")
+
+
 @pytest.mark.parametrize("reduce", ["signed", "abs"])
 def test_true_thickness_of_a_quadratic_lies_within_the_bounds(reduce):
     model, x, k, radius = quadratic(), normal(4, 5, seed=2), 2, 0.05

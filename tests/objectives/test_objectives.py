@@ -486,12 +486,60 @@ def test_certified_radius_by_brute_force(with_reference):
         naive_order(explained(reference or model, row, c).abs().tolist())
         for row, c in zip(X, classes, strict=True)
     ]
-    objective = CertifiedRadius(k=k, weight=0.3, reference=reference)
+    objective = CertifiedRadius(k=k, weight=0.3, reference=reference, denominator="point")
     expected = naive_radius(model, X, Y, k, classes, ranked)
     assert float(objective(model, X, Y)) == pytest.approx(float(expected), abs=1e-11)
     check_parameter_gradient(
         lambda m: objective(m, X, Y), lambda m: naive_radius(m, X, Y, k, classes, ranked), model
     )
+
+
+def farthest_radius(model, row, moved, c, order, k):
+    """min over pairs of the gap at one point over ||s_i H_i - s_j H_j|| at another."""
+    g = explained(model, row, c, "log-odds").detach()
+    H = g.sign()[:, None] * naive_hessian(model, moved, c, "log-odds").detach()
+    return min(
+        float((g[i].abs() - g[j].abs()) / (H[i] - H[j]).norm()) for i, j in itertools.product(order[:k], order[k:])
+    )
+
+
+@pytest.mark.parametrize("with_reference", [False, True])
+def test_certified_radius_with_enclosed_denominators(with_reference):
+    """On a tiny ball the enclosure is the point; on a larger one it is above every Hessian in the ball."""
+    model, k = net(), 2
+    reference = mlp(classes=3, seed=9) if with_reference else None
+    classes = [predicted(model, row) for row in X]
+    ranked = [
+        naive_order(explained(reference or model, row, c, "log-odds").abs().tolist())
+        for row, c in zip(X, classes, strict=True)
+    ]
+
+    def objective(ball):
+        return CertifiedRadius(k=k, weight=0.3, reference=reference, denominator="enclosure", ball=ball)
+
+    tiny = objective(1e-9)
+    point = naive_radius(model, X, Y, k, classes, ranked, "log-odds")
+    assert float(tiny(model, X, Y)) == pytest.approx(float(point), rel=1e-6)
+    check_parameter_gradient(
+        lambda m: tiny(m, X, Y), lambda m: naive_radius(m, X, Y, k, classes, ranked, "log-odds"), model
+    )
+    if not with_reference:  # every gap is positive, so that a larger denominator means a smaller ratio
+        wide = float(objective(0.5).evaluate(model, X, Y).parts["radius"])
+        assert wide < float(tiny.evaluate(model, X, Y).parts["radius"])
+        for seed in range(5):
+            moved = X + 0.5 * torch.nn.functional.normalize(normal(*X.shape, seed=seed), dim=1)
+            rows = zip(X, moved, classes, ranked, strict=True)
+            found = [farthest_radius(model, row, far, c, order, k) for row, far, c, order in rows]
+            assert wide <= sum(found) / len(found)
+
+
+def test_certified_radius_says_why_it_cannot_enclose():
+    relu = torch.nn.Sequential(torch.nn.Linear(X.shape[1], 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).to(X.dtype)
+    with pytest.raises(r2et.ModelError, match="kinks"):
+        CertifiedRadius(k=2, denominator="enclosure")(relu, X, Y)
+    CertifiedRadius(k=2)(relu, X, Y).backward()  # "auto" takes the point
+    with pytest.raises(r2et.InputError, match="denominator 'poin'"):
+        CertifiedRadius(k=2, denominator="poin")
 
 
 def test_certified_radius_of_a_pair_is_the_smaller_one():

@@ -15,14 +15,15 @@ from r2et._checks import (
 )
 from r2et._progress import progress_bar
 from r2et.certificates.base import Certificate
-from r2et.certificates.deterministic import deterministic_radii
+from r2et.certificates.deterministic import deterministic_radii, order_radii, other_classes
 from r2et.certificates.first_order import first_order
 from r2et.certificates.piecewise import piecewise_radii
-from r2et.certificates.problems import Reading, why_not
 from r2et.certificates.smoothing import smoothing
 from r2et.enclosure.network import Network
+from r2et.enclosure.problems import Problem, Reading, why_not
 from r2et.explain import Explainer, Gradient, SmoothGrad
 from r2et.explain.base import checked_target, evaluating
+from r2et.scores import runner_up_class
 
 Method = Literal["auto", "deterministic", "piecewise", "smoothing", "first-order"]
 
@@ -114,9 +115,11 @@ def _enclosed(
     with progress_bar("certify", len(x), progress) as advance, torch.no_grad():
         for problem in reading.problems(x, target, k, chunk_size):
             radii = METHODS[chosen](problem.attributions, problem.pairs)
-            found = torch.minimum(problem.pairs.limits(radii), problem.cap.unsqueeze(1))
+            found = problem.pairs.limits(radii)
+            if explainer.score == "margin":
+                found = torch.minimum(found, _runner_up_radius(problem).unsqueeze(1))
             if prediction:
-                held.append(reading.prediction_radius(problem))
+                held.append(_prediction_radius(problem))
                 found = torch.minimum(found, held[-1].unsqueeze(1))
             limits.append(found)
             tops.append(problem.pairs.top)
@@ -130,6 +133,22 @@ def _enclosed(
         top=torch.cat(tops),
         details={"prediction": torch.cat(held)} if prediction else {},
     )
+
+
+def _runner_up_radius(problem: Problem) -> Tensor:
+    """The margin is against one class: its gradient jumps where another one becomes the runner-up, (N,)."""
+    classes = problem.logits.shape[1]
+    if classes == 2:
+        return torch.full_like(problem.logits[:, 0], torch.inf)
+    second = runner_up_class(problem.logits, problem.target)
+    above = other_classes(second, classes, leave=problem.target)
+    return order_radii(problem.attributions.network, problem.attributions.x, problem.logits, above)
+
+
+def _prediction_radius(problem: Problem) -> Tensor:
+    """The radius inside which the predicted class stays, (N,)."""
+    above = other_classes(problem.logits.argmax(1), problem.logits.shape[1])
+    return order_radii(problem.attributions.network, problem.attributions.x, problem.logits, above)
 
 
 def _choose(network: Network, method: Method) -> tuple[str, dict[str, str]]:

@@ -3,21 +3,21 @@
 import torch
 from torch import Tensor
 
-from r2et.certificates.integral import Attributions, crossing, integral_radii
-from r2et.certificates.pairs import Pairs, first_order_radii
+from r2et.certificates.integral import crossing, integral_radii
+from r2et.enclosure.attributions import Attributions
 from r2et.enclosure.ball import march
 from r2et.enclosure.head import combination
 from r2et.enclosure.network import Network
+from r2et.enclosure.pairs import Pairs, first_order_radii
 
 #: even steps up to the first-order radius, which the integral cannot exceed, and growing ones beyond it
 FINE, COARSE, GROWTH = 24, 12, 1.25
 
 
-def deterministic_radii(problem: Attributions, pairs: Pairs) -> Tensor:
+def deterministic_radii(attributions: Attributions, pairs: Pairs) -> Tensor:
     """The radius to which each functional is certainly positive, (N, D)."""
-    first = first_order_radii(pairs, problem.slopes_at_x())
-    problem.march(grid(first))
-    return integral_radii(problem, pairs, first)
+    first = first_order_radii(pairs, attributions.slopes_at_x())
+    return integral_radii(attributions.on_balls(grid(first)), pairs, first)
 
 
 def grid(first: Tensor) -> Tensor:

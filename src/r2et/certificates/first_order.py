@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from r2et import ranking
 from r2et._checks import check_inputs, check_k, check_logits
 from r2et.certificates.base import Certificate
-from r2et.certificates.pairs import Pairs, first_order_radii
+from r2et.enclosure.pairs import Pairs, first_order_radii
 from r2et.explain import Explainer, Gradient
 from r2et.explain.base import checked_target, evaluating, forward
 from r2et.explain.jacobian import jacobian

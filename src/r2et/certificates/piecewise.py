@@ -4,9 +4,10 @@ import torch
 from torch import Tensor
 
 from r2et.certificates.deterministic import grid
-from r2et.certificates.integral import Attributions, integral_radii, joint, pick, refined
-from r2et.certificates.pairs import Pairs, first_order_radii
+from r2et.certificates.integral import integral_radii, refined
+from r2et.enclosure.attributions import Attributions, joint, pick
 from r2et.enclosure.hinges import hinge_distances
+from r2et.enclosure.pairs import Pairs, first_order_radii
 
 #: balls up to the nearest hinges, and growing ones
 NEAREST, GROWING, GROWTH = 64, 32, 1.12
@@ -14,52 +15,52 @@ NEAREST, GROWING, GROWTH = 64, 32, 1.12
 SHORT = 1e-7
 
 
-def piecewise_radii(problem: Attributions, pairs: Pairs) -> Tensor:
+def piecewise_radii(attributions: Attributions, pairs: Pairs) -> Tensor:
     """The radius to which each functional is certainly positive, (N, D): the larger one of two bounds."""
-    hinges = hinge_distances(problem.network, problem.points)
-    hinges = hinges.reshape(len(problem.x), -1).clamp_min(0)
-    return torch.maximum(region_radii(problem, pairs, hinges), interval_radii(problem, pairs, hinges))
+    hinges = hinge_distances(attributions.network, attributions.points)
+    hinges = hinges.reshape(len(attributions.x), -1).clamp_min(0)
+    return torch.maximum(region_radii(attributions, pairs, hinges), interval_radii(attributions, pairs, hinges))
 
 
-def region_radii(problem: Attributions, pairs: Pairs, hinges: Tensor) -> Tensor:
+def region_radii(attributions: Attributions, pairs: Pairs, hinges: Tensor) -> Tensor:
     """Inside one linear region only the log-odds of three or more classes, or x itself, move a gap, (N, D)."""
     region = hinges.amin(1, keepdim=True) * (1 - SHORT)
-    first = first_order_radii(pairs, problem.slopes_at_x())
-    problem.march(grid(first), frozen=True)
-    return torch.minimum(integral_radii(problem, pairs, first), region)
+    first = first_order_radii(pairs, attributions.slopes_at_x())
+    enclosed = attributions.on_balls(grid(first), frozen=True)
+    return torch.minimum(integral_radii(enclosed, pairs, first), region)
 
 
-def interval_radii(problem: Attributions, pairs: Pairs, hinges: Tensor) -> Tensor:
+def interval_radii(attributions: Attributions, pairs: Pairs, hinges: Tensor) -> Tensor:
     """On a larger ball each neuron is on, off or open: a functional stays positive for every choice, (N, D).
 
     With D' the slopes at x + delta and p the derivative of the score by the logits,
     g(x + delta) - g(x) = [J(D') - J(D)]^T p(x) + J(D')^T [p(x + delta) - p(x)]: the first part is enclosed with p
     held at its value, the second is at most ||delta|| times a bound of ||J^T p' J||.
     """
-    problem.march(_times(hinges))
-    times = problem.times.unsqueeze(1)
-    held = [problem.mean(ball.gradient()) for ball in problem.balls]
+    enclosed = attributions.on_balls(_times(hinges))
+    times = enclosed.times.unsqueeze(1)
+    held = [attributions.mean(ball.gradient()) for ball in enclosed.balls]
     center = torch.stack([box.center for box in held], 2)
     radius = torch.stack([box.radius for box in held], 2)
-    full = [problem.mean(ball.cotangent) for ball in problem.balls]
-    base = problem.network.base
+    full = [attributions.mean(ball.cotangent) for ball in enclosed.balls]
+    base = attributions.network.base
     largest = torch.stack([(box.center @ base).abs() + box.radius @ base.abs() for box in full], 2)
 
     def scaled(numbers: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         i, a, j, b = pairs.select(numbers)
-        if problem.times_input:
-            a, b = a * problem.x.gather(1, i), b * problem.x.gather(1, j)
+        if attributions.times_input:
+            a, b = a * attributions.x.gather(1, i), b * attributions.x.gather(1, j)
         return i, a, j, b
 
     def values(numbers: Tensor) -> Tensor:
         """Lower bounds of the functionals with p held at x, on each ball, (N, D, T)."""
         i, a, j, b = scaled(numbers)
         found = []
-        for piece in problem.pieces(numbers.shape[1]):
-            tangents = problem.tangents(i[:, piece], a[:, piece], j[:, piece], b[:, piece])
+        for piece in enclosed.pieces(numbers.shape[1]):
+            tangents = enclosed.tangents(i[:, piece], a[:, piece], j[:, piece], b[:, piece])
             found.append(tangents @ center - tangents.abs() @ radius)
         lower = torch.cat(found, 1) - pairs.ties.gather(1, numbers).unsqueeze(2)
-        if problem.times_input:
+        if attributions.times_input:
             lower = lower - times * joint(largest, *pairs.select(numbers))
         return lower
 
@@ -78,17 +79,17 @@ def interval_radii(problem: Attributions, pairs: Pairs, hinges: Tensor) -> Tenso
 
     def together(numbers: Tensor) -> Tensor:
         i, a, j, b = scaled(numbers)
-        turn = pick(problem.hessian_rows, i) * a.abs().unsqueeze(2)
-        turn = turn + pick(problem.hessian_rows, j) * b.abs().unsqueeze(2)
+        turn = pick(enclosed.hessian_rows, i) * a.abs().unsqueeze(2)
+        turn = turn + pick(enclosed.hessian_rows, j) * b.abs().unsqueeze(2)
         return last(values(numbers) - times * turn)
 
     def alone(numbers: Tensor) -> Tensor:
-        return last(values(numbers) - times * problem.hessian_slopes(*scaled(numbers)))
+        return last(values(numbers) - times * enclosed.hessian_slopes(*scaled(numbers)))
 
     numbers = torch.arange(pairs.values.shape[1], device=times.device).expand(len(times), -1)
     size = max(1, 2**21 // (len(times) * times.shape[2]))
     above = torch.cat([without_turn(part) for part in numbers.split(size, 1)], 1)
-    if problem.head.linear:
+    if attributions.head.linear:
         return above
     return refined(pairs, together, alone, above, times.shape[2])
 

@@ -1,16 +1,24 @@
 """Objectives that flatten the explanation: Est-H, Exact-H, SSR and CL (Sec. 6.1, Prop. 4.5)."""
 
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from r2et import ranking
-from r2et._checks import check_choice, check_k, check_positive
+from r2et._checks import ModelError, check_choice, check_k, check_positive
+from r2et.enclosure.attributions import Attributions
+from r2et.enclosure.head import head
+from r2et.enclosure.network import Network
+from r2et.enclosure.problems import certified_score, why_not
+from r2et.enclosure.reading import extract
+from r2et.explain import Gradient
 from r2et.explain.base import derivative, unit
 from r2et.explain.jacobian import jacobian
 from r2et.objectives.base import Batch, Direction, Regularised, Term
+
+Denominator = Literal["auto", "enclosure", "point"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,14 +102,19 @@ class SSR(Regularised):
 
 @dataclass(frozen=True, kw_only=True)
 class CertifiedRadius(Regularised):
-    """CL: cross-entropy - weight * min over pairs of h / ||H_i - H_j|| at x (Prop. 4.5), for retraining.
+    """CL: cross-entropy - weight * min over pairs of h / max ||H_i - H_j|| (Prop. 4.5), for retraining.
 
-    The Hessian is the one at x, so this is the paper's point estimate of a radius, not a certificate.
+    With the "enclosure" the maximum over the ball is bounded from above, for the log-odds of a smooth network: the
+    ratio, where it is at most `ball`, is a certified radius. With "point" the Hessian is the one at x, of whatever
+    is explained: the paper's estimate.
 
     Args:
         k: size of the salient set.
         weight: of the radius.
         reference: a frozen model whose ranking is to be kept; None = the current ranking.
+        denominator: "auto" takes the enclosure for Gradient on a smooth network whose layers are known, and the
+            point otherwise: a ReLU net has no curvature of the log-odds.
+        ball: radius of the ball of the enclosure.
 
     >>> model = torch.nn.Sequential(torch.nn.Linear(9, 8), torch.nn.Softplus(), torch.nn.Linear(8, 2))
     >>> CertifiedRadius(k=3)(model, torch.randn(16, 9), torch.randint(0, 2, (16,))).backward()
@@ -110,11 +123,59 @@ class CertifiedRadius(Regularised):
     k: int = 8
     weight: float = 1.0
     reference: nn.Module | None = field(default=None, repr=False)
+    denominator: Denominator = "auto"
+    ball: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_choice("denominator", self.denominator, get_args(Denominator))
+        check_positive("ball", self.ball)
 
     def terms(self, batch: Batch) -> dict[str, Term]:
         """The mean of the smallest ratios."""
+        check_k(self.k, batch.scores.shape[-1])
+        network = None if self.denominator == "point" else self._network(batch)
+        radius = self._at_points(batch) if network is None else self._enclosed(batch, network)
+        return {"radius": Term(radius.mean(), -self.weight)}
+
+    def _network(self, batch: Batch) -> Network | None:
+        """The model as enclosures see it, connected to its parameters; None where the point is to be taken."""
+        obstacle = why_not(batch.explainer, batch.x)
+        if obstacle is None and type(batch.explainer) is not Gradient:
+            obstacle = f"CL encloses Gradient alone, not {type(batch.explainer).__name__}"
+        if obstacle is None:
+            try:
+                network = extract(batch.model, batch.x.shape[1:], detach=False)
+            except ModelError as error:
+                obstacle = str(error)
+            else:
+                if network.smooth:
+                    return network
+                obstacle = "the network has kinks; r2et.validate.smooth replaces ReLU"
+        if self.denominator == "enclosure":
+            raise ModelError(f"CL cannot enclose its denominators: {obstacle}; denominator='point' needs none")
+        return None
+
+    def _enclosed(self, batch: Batch, network: Network) -> Tensor:
+        """min over pairs of h / an upper bound of ||H_i - H_j|| on the ball, for the log-odds, (N,)."""
+        x = batch.x.detach().double().flatten(1)
+        _, logits = network.forward(x)
+        score = certified_score(batch.explainer)
+        chosen = head(network, logits, batch.target, score)
+        attributions = Attributions(network, x, x, chosen, x, times_input=False)
+        gradient = attributions.gradient
+        kept = batch.ranking_to_keep(self.reference)
+        top, rest = ranking.top_k(kept, self.k), ranking.order(kept)[..., self.k :]
+        sign = torch.ones_like(gradient) if batch.explainer.reduce == "signed" else gradient.detach().sign()
+        i = top.repeat_interleave(rest.shape[1], 1)
+        j = rest.repeat(1, self.k)
+        gaps = (sign * gradient).gather(1, i) - (sign * gradient).gather(1, j)
+        enclosed = attributions.on_balls(torch.full_like(x[:, :1], self.ball))
+        slopes = enclosed.hessian_slopes(i, sign.gather(1, i), j, -sign.gather(1, j))[..., 0]
+        return (gaps / slopes.clamp_min(1e-12)).amin(1).to(batch.x.dtype)
+
+    def _at_points(self, batch: Batch) -> Tensor:
+        """min over pairs of h / ||H_i - H_j|| at x, (N,)."""
         scores = batch.scores
-        check_k(self.k, scores.shape[-1])
         kept = batch.ranking_to_keep(self.reference)
         top = ranking.top_k(kept, self.k)
         rest = ranking.order(kept)[..., self.k :]
@@ -127,5 +188,5 @@ class CertifiedRadius(Regularised):
         salient, other = pick(top), pick(rest)
         gaps = salient[0][..., :, None] - other[0][..., None, :]
         spread = (salient[1][..., :, None, :] - other[1][..., None, :, :]).norm(dim=-1)
-        radius = (gaps / spread.clamp_min(1e-12)).flatten(start_dim=1).amin(1)
-        return {"radius": Term(radius.mean(), -self.weight)}
+        ratios: Tensor = gaps / spread.clamp_min(1e-12)
+        return ratios.flatten(start_dim=1).amin(1)

@@ -8,14 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from r2et._checks import ModelError, check_k
-from r2et.certificates.deterministic import order_radii, other_classes
-from r2et.certificates.integral import Attributions
-from r2et.certificates.pairs import Pairs
+from r2et.enclosure.attributions import Attributions
 from r2et.enclosure.head import head
 from r2et.enclosure.network import Network
+from r2et.enclosure.pairs import Pairs
 from r2et.enclosure.reading import extract
 from r2et.explain import Explainer, Gradient, GradientTimesInput, SmoothGrad
-from r2et.scores import Score, runner_up_class
+from r2et.scores import Score
 
 #: the explainers whose derivatives can be enclosed; a subclass may explain something else
 ENCLOSED = (Gradient, GradientTimesInput, SmoothGrad)
@@ -55,14 +54,14 @@ class Problem:
     Attributes:
         attributions: with enclosures.
         pairs: the functionals that are to stay positive.
+        logits: at x, (N, C).
         target: the explained class, (N,).
-        cap: a radius that no certificate may exceed, (N,).
     """
 
     attributions: Attributions
     pairs: Pairs
+    logits: Tensor
     target: Tensor
-    cap: Tensor
 
 
 @dataclass(frozen=True)
@@ -102,8 +101,7 @@ class Reading:
             chosen = head(self.network, point_logits, labels, self.explainer.score)
             times_input = isinstance(self.explainer, GradientTimesInput)
             attributions = Attributions(self.network, flat, points, chosen, values, times_input)
-            cap = self._runner_up_radius(flat, logits, label)
-            yield Problem(attributions, Pairs.of(values, k, signed), label, cap)
+            yield Problem(attributions, Pairs.of(values, k, signed), logits, label)
 
     def _rows_at_once(self, features: int) -> int:
         widest = max([features, len(self.network.base), *(len(layer.bias) for layer in self.network.layers)])
@@ -121,16 +119,3 @@ class Reading:
                 f'{read[0].tolist()}: its forward depends on more than they show; use method="smoothing"'
             )
         return read
-
-    def _runner_up_radius(self, x: Tensor, logits: Tensor, target: Tensor) -> Tensor:
-        """The margin is against one class: its gradient jumps where another one becomes the runner-up."""
-        if self.explainer.score != "margin" or logits.shape[1] == 2:
-            return torch.full_like(x[:, 0], torch.inf)
-        second = runner_up_class(logits, target)
-        return order_radii(self.network, x, logits, other_classes(second, logits.shape[1], leave=target))
-
-    def prediction_radius(self, problem: Problem) -> Tensor:
-        """The radius inside which the predicted class stays, (N,)."""
-        x = problem.attributions.x
-        logits = self.network.forward(x)[1]
-        return order_radii(self.network, x, logits, other_classes(logits.argmax(1), logits.shape[1]))

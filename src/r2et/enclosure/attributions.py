@@ -1,0 +1,161 @@
+"""Attributions of a chunk of inputs, with bounds of how fast they change on growing balls."""
+
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from r2et.enclosure.ball import Ball, march
+from r2et.enclosure.box import Box
+from r2et.enclosure.head import Head
+from r2et.enclosure.jacobian import norm_bound
+from r2et.enclosure.network import Network
+
+#: entries of the largest tensor that is kept for a group of functionals: larger ones leave the processor's cache
+ENTRIES_AT_ONCE = 2**17
+
+
+class Attributions:
+    """Signed attributions of one chunk, e(x) = g(x), x * g(x) or the mean of g over copies of x, with enclosures.
+
+    Args:
+        network: the model.
+        x: (N, n), float64.
+        points: where the score's gradient is taken, (N * copies, n): x, or x plus each of the fixed noise vectors.
+        head: the score at the points.
+        values: e at x, (N, n).
+        times_input: whether e is gradient times input.
+    """
+
+    def __init__(
+        self, network: Network, x: Tensor, points: Tensor, head: Head, values: Tensor, times_input: bool
+    ) -> None:
+        self.network, self.x, self.points, self.head = network, x, points, head
+        self.values, self.times_input = values, times_input
+        self.copies = len(points) // len(x)
+
+    @cached_property
+    def _start(self) -> Ball:
+        """The ball of radius 0 around each point."""
+        return next(march(self.network, self.points, self.head, self.points.new_zeros(len(self.points), 1)))
+
+    @cached_property
+    def gradient(self) -> Tensor:
+        """The gradient of the score at x (the mean over copies), (N, n)."""
+        return self.mean(self._start.cotangent).center @ self.network.base
+
+    def slopes_at_x(self) -> Tensor:
+        """The derivative of e at x, (N, n, n)."""
+        tangents = self.network.base.T.expand(len(self.points), -1, -1)
+        hessian = self.mean(self._start.product(tangents)).center @ self.network.base
+        if not self.times_input:
+            return hessian
+        return self.x.unsqueeze(2) * hessian + torch.diag_embed(self.gradient)
+
+    def on_balls(self, times: Tensor, frozen: bool = False) -> "Enclosed":
+        """Enclosures on the balls of radii `times` (N, T), in increasing order.
+
+        Args:
+            times: (N, T).
+            frozen: take every slope of an activation as it is at x, which holds inside one linear region.
+        """
+        return Enclosed(self, times, frozen)
+
+    def mean(self, box: Box) -> Box:
+        """The mean over the copies of each input."""
+        if self.copies == 1:
+            return box
+        return Box(*(part.unflatten(0, (len(self.x), self.copies)).mean(1) for part in box))
+
+
+class Enclosed:
+    """Bounds on the balls of radii `times` (N, T) around each input of `of`."""
+
+    def __init__(self, of: Attributions, times: Tensor, frozen: bool) -> None:
+        self.of, self.times = of, times
+        self.steps = times.diff(dim=1, prepend=torch.zeros_like(times[:, :1]))
+        repeated = times.repeat_interleave(of.copies, 0)
+        self.balls = list(march(of.network, of.points, of.head, repeated, frozen))
+        error = torch.stack([ball.error for ball in self.balls], 1)
+        self.error = error.unflatten(0, (len(of.x), of.copies)).mean(1)
+        #: whether the gradient of the score is constant on every ball
+        self.flat = of.head.linear and (frozen or not of.network.layers)
+
+    @cached_property
+    def hessian_rows(self) -> Tensor:
+        """Upper bounds of the norm of each row of the Hessian of the score, (N, n, T)."""
+        return self.hessian_slopes(*self._features())
+
+    @cached_property
+    def gradient_moved(self) -> Tensor:
+        """How far each entry of the gradient of the score may have moved, (N, n, T)."""
+        return (self.hessian_rows * self.steps.unsqueeze(1)).cumsum(2)
+
+    @cached_property
+    def feature_slopes(self) -> Tensor:
+        """Upper bounds of ||grad e_i||, (N, n, T)."""
+        return self.slopes(*self._features()) if self.of.times_input else self.hessian_rows
+
+    def _features(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        x = self.of.x
+        numbers = torch.arange(x.shape[1], device=x.device).expand(len(x), -1)
+        return numbers, torch.ones_like(x), numbers, torch.zeros_like(x)
+
+    def slopes(self, i: Tensor, a: Tensor, j: Tensor, b: Tensor) -> Tensor:
+        """Upper bounds of ||grad (a e_i + b e_j)|| on each ball, (N, D, T), for functionals (N, D)."""
+        if not self.of.times_input:
+            return self.hessian_slopes(i, a, j, b)
+        # grad = d * g + H (d * x), where the gradient g and x itself move as well
+        first, second = self.of.gradient.gather(1, i) * a, self.of.gradient.gather(1, j) * b
+        shift = self.tangents(i, first, j, second), first**2 + second**2
+        inner = self.hessian_slopes(i, a * self.of.x.gather(1, i), j, b * self.of.x.gather(1, j), shift)
+        moved = joint(self.gradient_moved, i, a, j, b)
+        return inner + moved + self.times.unsqueeze(1) * joint(self.hessian_rows, i, a, j, b)
+
+    def hessian_slopes(
+        self, i: Tensor, a: Tensor, j: Tensor, b: Tensor, shift: tuple[Tensor, Tensor] | None = None
+    ) -> Tensor:
+        """Upper bounds of ||H (a e_i + b e_j) + shift|| on each ball, (N, D, T)."""
+        if self.flat and shift is None:
+            return i.new_zeros(*i.shape, len(self.balls), dtype=a.dtype)
+        found = []
+        for piece in self.pieces(i.shape[1]):
+            tangent = self.tangents(i[:, piece], a[:, piece], j[:, piece], b[:, piece])
+            repeated = tangent.repeat_interleave(self.of.copies, 0)
+            added = None if shift is None else (shift[0][:, piece], shift[1][:, piece])
+            bounds = [
+                norm_bound(self.of.network, self.of.mean(ball.product(repeated)), added) for ball in self.balls
+            ]
+            found.append(torch.stack(bounds, 2))
+        return torch.cat(found, 1)
+
+    def pieces(self, count: int) -> list[slice]:
+        """Slices of so many functionals that what is kept for one slice stays small."""
+        widest = max([len(self.of.network.base), *(len(layer.bias) for layer in self.of.network.layers)])
+        size = max(1, ENTRIES_AT_ONCE // (len(self.of.points) * widest))
+        return [slice(start, start + size) for start in range(0, count, size)]
+
+    def tangents(self, i: Tensor, a: Tensor, j: Tensor, b: Tensor) -> Tensor:
+        """base @ (a e_i + b e_j), (N, D, K)."""
+        columns = self.of.network.base.T
+        return columns[i] * a.unsqueeze(2) + columns[j] * b.unsqueeze(2)
+
+    def error_of(self, i: Tensor, a: Tensor, j: Tensor, b: Tensor) -> Tensor:
+        """How much a e_i + b e_j may differ between the model and its enclosure, on each ball, (N, D, T)."""
+        if self.of.times_input:
+            far = self.times[:, -1:]
+            a, b = a * (self.of.x.gather(1, i).abs() + far), b * (self.of.x.gather(1, j).abs() + far)
+        loss: Tensor = self.error.unsqueeze(1) * (a**2 + b**2).sqrt().unsqueeze(2)
+        return loss
+
+
+def joint(rows: Tensor, i: Tensor, a: Tensor, j: Tensor, b: Tensor) -> Tensor:
+    """sqrt((a rows_i)^2 + (b rows_j)^2), (N, D, T), from rows (N, n, T)."""
+    squares = rows * rows
+    total: Tensor = pick(squares, i) * (a * a).unsqueeze(2) + pick(squares, j) * (b * b).unsqueeze(2)
+    return total.sqrt()
+
+
+def pick(rows: Tensor, indices: Tensor) -> Tensor:
+    """Rows by number: (N, n, T) and (N, D) to (N, D, T)."""
+    return rows.gather(1, indices.unsqueeze(2).expand(-1, -1, rows.shape[2]))

@@ -3,21 +3,38 @@
 import torch
 from torch import Tensor
 
-from r2et.certificates.integral import crossing, integral_radii
+from r2et.certificates.integral import alone_radii, crossing, integral_radii
 from r2et.enclosure.attributions import Attributions
 from r2et.enclosure.ball import march
 from r2et.enclosure.head import combination
 from r2et.enclosure.network import Network
 from r2et.enclosure.pairs import Pairs, first_order_radii
 
+#: functionals that are looked at again, with so many steps to so many times the radius found
+SHARP, SHARP_STEPS, SHARP_END = 16, 48, 1.6
 #: even steps up to the first-order radius, which the integral cannot exceed, and growing ones beyond it
-FINE, COARSE, GROWTH = 24, 12, 1.25
+FINE, COARSE, GROWTH = 12, 10, 1.3
 
 
 def deterministic_radii(attributions: Attributions, pairs: Pairs) -> Tensor:
     """The radius to which each functional is certainly positive, (N, D)."""
     first = first_order_radii(pairs, attributions.slopes_at_x())
-    return integral_radii(attributions.on_balls(grid(first)), pairs, first)
+    radii = integral_radii(attributions.on_balls(grid(first)), pairs, first)
+    return sharpened(attributions, pairs, radii, first)
+
+
+def sharpened(attributions: Attributions, pairs: Pairs, radii: Tensor, first: Tensor) -> Tensor:
+    """The smallest radii once more with closer bounds and finer steps, which end where they are needed, (N, D)."""
+    smallest = radii.amin(1, keepdim=True)
+    if not smallest.isfinite().all():
+        return radii
+    shares = torch.arange(1, SHARP_STEPS + 1, device=radii.device) / SHARP_STEPS
+    # the integral cannot exceed the first-order radius
+    end = torch.minimum(SHARP_END * smallest, torch.maximum(first.amin(1, keepdim=True), smallest))
+    enclosed = attributions.on_balls(end * shares.to(radii), tilted=True)
+    numbers = radii.topk(min(SHARP, radii.shape[1]), 1, largest=False).indices
+    before = radii.gather(1, numbers)
+    return radii.scatter(1, numbers, torch.maximum(before, alone_radii(enclosed, pairs, numbers)))
 
 
 def grid(first: Tensor) -> Tensor:

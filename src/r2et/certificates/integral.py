@@ -9,7 +9,7 @@ from r2et.enclosure.attributions import Enclosed, pick
 from r2et.enclosure.pairs import Pairs
 
 #: functionals that are bounded one by one, beyond those that decide about the radius
-AT_MOST = 256
+AT_MOST = 128
 
 Radii = Callable[[Tensor], Tensor]
 
@@ -26,21 +26,27 @@ def integral_radii(enclosed: Enclosed, pairs: Pairs, first: Tensor) -> Tensor:
         first: first-order radii (N, D), which bound from above what the integral can reach.
     """
 
-    def radii(numbers: Tensor, slopes: Tensor) -> Tensor:
-        loss = 2 * enclosed.error_of(*pairs.select(numbers))
-        return crossing(pairs.values.gather(1, numbers), slopes, enclosed.steps, loss)
-
     def together(numbers: Tensor) -> Tensor:
         i, _, j, _ = pairs.select(numbers)
-        return radii(numbers, pick(enclosed.feature_slopes, i) + pick(enclosed.feature_slopes, j))
-
-    def alone(numbers: Tensor) -> Tensor:
-        return radii(numbers, enclosed.slopes(*pairs.select(numbers)))
+        slopes = pick(enclosed.feature_slopes, i) + pick(enclosed.feature_slopes, j)
+        return _radii(enclosed, pairs, numbers, slopes)
 
     if enclosed.flat and not enclosed.of.times_input:
         # nothing on any ball moves the gradient
         return torch.where(pairs.values > 0, torch.inf, 0.0)
-    return refined(pairs, together, alone, first, enclosed.times.shape[1])
+    return refined(
+        pairs, together, lambda numbers: alone_radii(enclosed, pairs, numbers), first, enclosed.times.shape[1]
+    )
+
+
+def alone_radii(enclosed: Enclosed, pairs: Pairs, numbers: Tensor) -> Tensor:
+    """Radii (N, D) of some functionals, by their numbers (N, D), each from its own slope."""
+    return _radii(enclosed, pairs, numbers, enclosed.slopes(*pairs.select(numbers)))
+
+
+def _radii(enclosed: Enclosed, pairs: Pairs, numbers: Tensor, slopes: Tensor) -> Tensor:
+    loss = 2 * enclosed.error_of(*pairs.select(numbers))
+    return crossing(pairs.values.gather(1, numbers), slopes, enclosed.steps, loss)
 
 
 def refined(pairs: Pairs, together: Radii, alone: Radii, above: Tensor, times: int) -> Tensor:

@@ -52,14 +52,15 @@ class Attributions:
             return hessian
         return self.x.unsqueeze(2) * hessian + torch.diag_embed(self.gradient)
 
-    def on_balls(self, times: Tensor, frozen: bool = False) -> "Enclosed":
+    def on_balls(self, times: Tensor, frozen: bool = False, tilted: bool = False) -> "Enclosed":
         """Enclosures on the balls of radii `times` (N, T), in increasing order.
 
         Args:
             times: (N, T).
             frozen: take every slope of an activation as it is at x, which holds inside one linear region.
+            tilted: use tilted bands as well, which are closer and cost more.
         """
-        return Enclosed(self, times, frozen)
+        return Enclosed(self, times, frozen, tilted)
 
     def mean(self, box: Box) -> Box:
         """The mean over the copies of each input."""
@@ -71,8 +72,8 @@ class Attributions:
 class Enclosed:
     """Bounds on the balls of radii `times` (N, T) around each input of `of`."""
 
-    def __init__(self, of: Attributions, times: Tensor, frozen: bool) -> None:
-        self.of, self.times = of, times
+    def __init__(self, of: Attributions, times: Tensor, frozen: bool, tilted: bool) -> None:
+        self.of, self.times, self.tilted = of, times, tilted
         self.steps = times.diff(dim=1, prepend=torch.zeros_like(times[:, :1]))
         repeated = times.repeat_interleave(of.copies, 0)
         self.balls = list(march(of.network, of.points, of.head, repeated, frozen))
@@ -123,11 +124,17 @@ class Enclosed:
             tangent = self.tangents(i[:, piece], a[:, piece], j[:, piece], b[:, piece])
             repeated = tangent.repeat_interleave(self.of.copies, 0)
             added = None if shift is None else (shift[0][:, piece], shift[1][:, piece])
-            bounds = [
-                norm_bound(self.of.network, self.of.mean(ball.product(repeated)), added) for ball in self.balls
-            ]
-            found.append(torch.stack(bounds, 2))
+            found.append(torch.stack([self._norm(ball, repeated, added) for ball in self.balls], 2))
         return torch.cat(found, 1)
+
+    def _norm(self, ball: Ball, tangent: Tensor, shift: tuple[Tensor, Tensor] | None) -> Tensor:
+        """An upper bound of ||H d + shift|| on a ball, (N, D), for tangents (N * copies, D, K)."""
+        plain = norm_bound(self.of.network, self.of.mean(ball.product(tangent)), shift)
+        if not self.tilted:
+            return plain
+        box, tilt = ball.tilted_product(tangent)
+        tilts = self.of.mean(Box(tilt, tilt)).center, ball.time[:: self.of.copies].unsqueeze(1)
+        return torch.minimum(plain, norm_bound(self.of.network, self.of.mean(box), shift, tilts))
 
     def pieces(self, count: int) -> list[slice]:
         """Slices of so many functionals that what is kept for one slice stays small."""

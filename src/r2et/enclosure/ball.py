@@ -7,11 +7,13 @@ arrives at the matrices that multiply the input is a box of vectors v with H d =
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from r2et.enclosure.activations import INFLATION
+from r2et.enclosure.bands import Band, band
 from r2et.enclosure.box import Box
 from r2et.enclosure.head import Head
 from r2et.enclosure.jacobian import jacobian, norm_bound, row_norms
@@ -26,6 +28,9 @@ class Ball:
         time: the radii, (N,).
         slopes: sigma' of each layer, boxes (N, m).
         bends: sigma'' times the derivative of the score by the activation, boxes (N, m).
+        pulls: that derivative itself, boxes (N, m).
+        inner: pre-activations at x, (N, m).
+        spreads: how far they may move, (N, m).
         cotangent: the gradient of the score is base^T times this, box (N, K).
         head: with the weights of the classes on this ball.
         weights: of the classes in the score's second derivative, box (N, C); None where it has none.
@@ -39,14 +44,42 @@ class Ball:
     time: Tensor
     slopes: list[Box]
     bends: list[Box]
+    pulls: list[Box]
+    inner: list[Tensor]
+    spreads: list[Tensor]
     cotangent: Box
     weights: Box | None
     heights: Tensor
     error: Tensor
     output_error: Tensor
 
+    @cached_property
+    def _bands(self) -> dict[int, tuple[Band, Band]]:
+        """For layers that read the input alone, bands of what multiplies tangents, and of the slope."""
+        found = {}
+        for number, layer in enumerate(self.network.layers):
+            if layer.activation is not None and set(layer.matrices) == {INPUT}:
+                at = self.inner[number], self.spreads[number] * (1 + INFLATION)
+                pull, known = self.pulls[number], layer.activation
+                bend = band(known.curvature, *at).times(pull)
+                steepest = torch.stack(known.curvature(at[0] - at[1], at[0] + at[1])).abs().amax(0)
+                bend = Band(bend.center, bend.tilt, bend.radius + pull.radius * steepest * (1 + INFLATION))
+                found[number] = bend, band(known.slope, *at)
+        return found
+
     def product(self, tangent: Tensor) -> Box:
         """The box of v with H d = base^T v, (N, D, K), for tangents base @ d (N, D, K)."""
+        return self._product(tangent, {})[0]
+
+    def tilted_product(self, tangent: Tensor) -> tuple[Box, Tensor]:
+        """A box of v and a tilt w with H d = base^T (v + w * (base @ delta)) at x + delta, each (N, D, K).
+
+        Where a neuron reads the input alone, its part of v follows its own pre-activation: the box around that
+        line is much smaller than around all values.
+        """
+        return self._product(tangent, self._bands)
+
+    def _product(self, tangent: Tensor, bands: dict[int, tuple[Band, Band]]) -> tuple[Box, Tensor]:
         network = self.network
         tangents: list[Box | Tensor] = []
         passed: dict[int, Box] = {}
@@ -57,17 +90,34 @@ class Ball:
                 passed[number] = _scaled(found, self.slopes[number])
         cotangents: list[Box | None] = [None] * len(network.layers)
         result = _Blocks(network, tangent)
+        tilts: dict[int, Tensor] = {}
+        blocks = network.blocks.items()
         if self.weights is not None:
             self._through_head(tangent, passed, cotangents, result)
         for number in reversed(range(len(network.layers))):
-            found = _scaled(tangents[number], self.bends[number])
-            arriving = cotangents[number]
-            if arriving is not None:
-                found = found.plus(arriving.times(_row(self.slopes[number])))
-            layer = network.layers[number]
-            _send_back(layer, found, cotangents)
+            arriving, reached = cotangents[number], tangents[number]
+            if number in bands and not isinstance(reached, Box):
+                found, tilts[number] = self._tilted(number, bands[number], reached, arriving)
+            else:
+                found = _scaled(reached, self.bends[number])
+                if arriving is not None:
+                    found = found.plus(arriving.times(_row(self.slopes[number])))
+            _send_back(network.layers[number], found, cotangents)
             result.add(number, found)
-        return result.box()
+        tilt = torch.cat([tilts.get(n, tangent.new_zeros(1)).expand(tangent[..., b].shape) for n, b in blocks], -1)
+        return result.box(), tilt
+
+    def _tilted(
+        self, number: int, bands: tuple[Band, Band], tangent: Tensor, arriving: Box | None
+    ) -> tuple[Box, Tensor]:
+        """sigma'' p tau + sigma' u of one layer as a box and a tilt, (N, D, m)."""
+        bend, slope = (Band(*(part.unsqueeze(1) for part in found)) for found in bands)
+        center, tilt, radius = tangent * bend.center, tangent * bend.tilt, tangent.abs() * bend.radius
+        if arriving is not None:
+            steepest = _row(self.slopes[number]).magnitude
+            center, tilt = center + arriving.center * slope.center, tilt + arriving.center * slope.tilt
+            radius = radius + arriving.center.abs() * slope.radius + arriving.radius * steepest
+        return Box(center, radius), tilt
 
     def _through_head(
         self, tangent: Tensor, passed: dict[int, Box], cotangents: list[Box | None], result: "_Blocks"
@@ -202,7 +252,9 @@ def march(network: Network, x: Tensor, head: Head, times: Tensor, frozen: bool =
             if layer.activation is not None
         ]
         error = _model_error(network, head, ranges, lengths, slope, heights)
-        yield Ball(network, head, time, slopes, bends, cotangent, weights, heights, *error)
+        yield Ball(
+            network, head, time, slopes, bends, pulls, inner, list(spreads), cotangent, weights, heights, *error
+        )
         before = time
 
 

@@ -62,13 +62,19 @@ def row_norms(network: Network, number: int, jacobian: Box | None, rows: int) ->
     return norm_bound(network, jacobian)
 
 
-def norm_bound(network: Network, box: Box, shift: tuple[Tensor, Tensor] | None = None) -> Tensor:
-    """An upper bound of ||base^T v + y|| over the vectors v of a box (..., K), (...,).
+def norm_bound(
+    network: Network,
+    box: Box,
+    shift: tuple[Tensor, Tensor] | None = None,
+    tilt: tuple[Tensor, Tensor] | None = None,
+) -> Tensor:
+    """An upper bound of ||base^T (v + w * (base @ delta)) + y|| over the vectors v of a box (..., K), (...,).
 
     Args:
         network: has the base (K, n).
         box: of v, (..., K).
         shift: base @ y (..., K) and ||y||^2 (...,) of an exact vector y; None = 0.
+        tilt: w (..., K) and a radius (...,) of delta; None = 0.
     """
     center, radius = box
     if network.gram is None:
@@ -84,7 +90,21 @@ def norm_bound(network: Network, box: Box, shift: tuple[Tensor, Tensor] | None =
     whole = (center.abs() * network.lengths).sum(-1)
     if shift is not None:
         whole = whole + shift[1].sqrt()
-    square = square.clamp_min(0) + 4 * len(network.base) * torch.finfo(square.dtype).eps * whole**2
+    slack = 4 * len(network.base) * torch.finfo(square.dtype).eps
+    square = square.clamp_min(0) + slack * whole**2
     # ||base^T (c + e) + y||^2 = ||base^T c + y||^2 + 2 e . base (base^T c + y) + e^T gram e, |e| <= radius
-    square = square + (radius * (2 * pulled.abs() + spread)).sum(-1)
+    if tilt is None or network.gram is None:
+        if tilt is not None:
+            farther = radius + tilt[0].abs() * tilt[1].unsqueeze(-1) * network.lengths
+            return norm_bound(network, Box(center, farther), shift)
+        square = square + (radius * (2 * pulled.abs() + spread)).sum(-1)
+        return square.sqrt() * (1 + INFLATION)
+    # the tilt adds 2 delta . base^T (w * base (base^T c + y)) and base^T diag(w) base delta
+    along = tilt[0] * pulled
+    first = (along * (along @ network.gram)).sum(-1).clamp_min(0) + slack * (along.abs() * network.lengths).sum(
+        -1
+    ) ** 2
+    size = tilt[0].abs()
+    second = (size * (size @ network.gram.square())).sum(-1).sqrt() * tilt[1] + (radius * spread).sum(-1).sqrt()
+    square = square + 2 * tilt[1] * first.sqrt() + 2 * (radius * pulled.abs()).sum(-1) + second**2
     return square.sqrt() * (1 + INFLATION)

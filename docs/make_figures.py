@@ -4,12 +4,16 @@ Every figure in a page comes from a file in benchmarks/results; nothing is typed
 """
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from r2et import precision_at_k
+
+sys.path.insert(0, str(Path(__file__).parent))
+from certificate_pages import certificates_page, draw_certificates
 
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
@@ -317,6 +321,9 @@ def main() -> None:
     attacks = json.loads((RESULTS / "attacks.json").read_text())
     draw_attacks(attacks, IMAGES / "attacks.svg")
     (ROOT / "docs" / "results" / "attacks.md").write_text(attacks_page(attacks))
+    certificates = json.loads((RESULTS / "certificates.json").read_text())
+    draw_certificates(certificates, IMAGES / "certificates.svg", save)
+    (ROOT / "docs" / "results" / "certificates.md").write_text(certificates_page(certificates))
     speed = json.loads((RESULTS / "speed.json").read_text())
     (ROOT / "docs" / "results" / "speed.md").write_text(speed_page(speed))
 

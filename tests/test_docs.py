@@ -55,6 +55,7 @@ def test_results_pages_are_made_from_the_results_files():
     for name, page in (
         ("tabular", made.tabular_page),
         ("attacks", made.attacks_page),
+        ("certificates", made.certificates_page),
         ("speed", made.speed_page),
     ):
         results = json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text())

@@ -11,7 +11,7 @@ from r2et import metrics, validate
 from r2et._checks import InputError, check_inputs, check_k, check_labels, check_logits, check_positive
 from r2et.attacks import Attack, AttackResult, Domain, ERAttack, MSEAttack, NoiseAttack, WorstCase
 from r2et.attacks.worst_case import Budget
-from r2et.explain import Explainer, Gradient
+from r2et.explain import Activation, Explainer, Gradient
 from r2et.explain.base import evaluating
 from r2et.stability import GaussianNeighbours, thickness
 
@@ -54,7 +54,8 @@ class Audit:
         auc: area under the ROC curve (cAUC); NaN if the labels hold one class only.
         thickness: probability thickness of each input (N,), around it at the smallest radius.
         attacks: one entry for each attack and radius.
-        faithfulness: means of DFFOT, COMP and SUFF.
+        faithfulness: means of DFFOT, COMP and SUFF; empty for an explanation of neurons, which cannot be removed
+            from an input. With more than 200 features K is the paper's 1, 5, 10, 20 and 50 % of them (App. B.1.4).
         validation: what `r2et.validate.check` found.
         settings: how all of it was computed.
     """
@@ -213,7 +214,7 @@ def audit(
             auc=metrics.auc(model, x, y) if len(y.unique()) > 1 else float("nan"),
             thickness=thick,
             attacks=rows,
-            faithfulness=metrics.faithfulness(model, x, explainer=explainer),
+            faithfulness=_faithfulness(model, x, explainer, features),
             validation=validation,
             settings={
                 "radii": list(radii),
@@ -224,6 +225,13 @@ def audit(
                 "explainer": repr(explainer),
             },
         )
+
+
+def _faithfulness(model: nn.Module, x: Tensor, explainer: Explainer, features: int) -> dict[str, float]:
+    if isinstance(explainer, Activation):
+        return {}
+    fractions = (0.01, 0.05, 0.1, 0.2, 0.5) if features > 200 else None
+    return metrics.faithfulness(model, x, explainer=explainer, fractions=fractions)
 
 
 def _attack_row(attack: Attack, radius: float, result: AttackResult) -> AttackRow:

@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 import r2et
 from r2et import CheckpointError, Retraining, fit
+from r2et.data import DrawnPairs
+from r2et.data.pairs import Pool
 from r2et.objectives import R2ET, CertifiedRadius, CrossEntropy
 from r2et.training import Trainer
 from tests.training.toy import (
@@ -314,6 +316,94 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, name, stop):
         straight.passed,
         straight.stopped,
     )
+
+
+POOL = Pool(TRAIN[0], TRAIN[1], torch.arange(len(TRAIN[0])))
+PAIRS = DrawnPairs.from_pool(POOL, count=50, seed=1)
+
+
+def pair_net(seed: int = 0) -> nn.Module:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return r2et.models.Siamese(r2et.models.MLP(5, 4, hidden=(8,), activation="softplus"))
+
+
+def test_drawn_rows_depend_on_seed_and_epoch_alone():
+    seen: dict[tuple[int, int], Tensor] = {}
+
+    def watching(seed: int) -> type[Trainer]:
+        class Watching(Trainer):
+            def train_epoch(self, epoch: int) -> dict[str, float]:
+                parts = list(self.batches(epoch))
+                assert [len(y) for _, y, _ in parts] == [20, 20, 10]
+                seen[seed, epoch] = torch.cat([x for x, _, _ in parts])
+                again = torch.cat([x for x, _, _ in self.batches(epoch)])
+                assert torch.equal(again, seen[seed, epoch])
+                return super().train_epoch(epoch)
+
+        return Watching
+
+    for seed in (3, 4):
+        fit(pair_net(), PAIRS, PAIRS, epochs=2, batch_size=20, seed=seed, trainer=watching(seed))
+
+    def as_set(x: Tensor) -> set[bytes]:
+        return {row.numpy().tobytes() for row in x}
+
+    drawn = [as_set(x) for x in seen.values()]
+    assert all(len(a & b) < 25 for number, a in enumerate(drawn) for b in drawn[:number])
+    assert all(len(a & as_set(PAIRS.x)) < 25 for a in drawn), "the first draw is not used up again and again"
+
+
+def test_a_killed_run_on_drawn_pairs_is_resumed_bit_for_bit(tmp_path):
+    script = textwrap.dedent(
+        """
+        import os, signal
+        from r2et import fit
+        from r2et.training import Trainer
+        from tests.training.test_trainer import PAIRS, pair_net
+
+        class Killed(Trainer):
+            def train_step(self, x, y, weight, generator, step):
+                if step == 7:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return super().train_step(x, y, weight, generator, step)
+
+        fit(pair_net(), PAIRS, PAIRS, epochs=4, batch_size=20, seed=3, checkpoint="run", trainer=Killed)
+        """
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    killed = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=environment, check=False, capture_output=True, text=True
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    options = {"epochs": 4, "batch_size": 20, "seed": 3}
+    straight = fit(pair_net(), PAIRS, PAIRS, **options)
+    resumed = fit(pair_net(seed=9), PAIRS, PAIRS, checkpoint=tmp_path / "run", resume=True, **options)
+    assert len(json.loads((tmp_path / "run" / "training.json").read_text())["progress"]["records"]) == 4
+    assert same(weights(resumed.model), weights(straight.model))
+    assert without_seconds(resumed) == without_seconds(straight)
+
+
+def test_the_training_data_are_hashed_once(tmp_path, monkeypatch):
+    calls = []
+    fingerprint = r2et.training.checkpoints.fingerprint
+    monkeypatch.setattr(
+        r2et.training.checkpoints, "fingerprint", lambda *tensors: calls.append(1) or fingerprint(*tensors)
+    )
+    fit(net(), TRAIN, VALIDATION, epochs=3, checkpoint=tmp_path)
+    assert len(calls) == 1
+
+
+def test_validation_in_parts_gives_the_figures_of_the_whole(monkeypatch):
+    whole = fit(net(), TRAIN, VALIDATION, R2ET(k=2), epochs=1)
+    retraining = Retraining(net(seed=1), k=2, min_precision=0.0, max_auc_drop=1.0)
+    kept = fit(net(), TRAIN, VALIDATION, epochs=1, retraining=retraining)
+    monkeypatch.setattr(r2et.training.trainer, "VALUES_AT_ONCE", 5 * 7)
+    parts = fit(net(), TRAIN, VALIDATION, R2ET(k=2), epochs=1)
+    for name, value in without_seconds(whole)[0].items():
+        assert parts.records[0][name] == pytest.approx(value, abs=1e-6)
+    again = fit(net(), TRAIN, VALIDATION, epochs=1, retraining=retraining)
+    assert again.records[0]["ranking kept"] == pytest.approx(kept.records[0]["ranking kept"])
 
 
 def test_a_finished_run_can_be_extended(tmp_path):

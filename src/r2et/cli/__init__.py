@@ -7,11 +7,11 @@ import typer
 
 from r2et import __version__
 from r2et._checks import InputError
-from r2et.cli import attack, audit, data, demo, train
+from r2et.cli import attack, audit, certify, data, demo, train
 
 app = typer.Typer(
     name="r2et",
-    help="Explanations that stay put: measure, attack and train for stable top-k features.",
+    help="Explanations that stay put: measure, attack, certify and train for stable top-k features.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -24,6 +24,7 @@ data_app.command("fetch")(data.data_fetch)
 app.command("train")(train.train)
 app.command("attack")(attack.attack)
 app.command("audit")(audit.audit)
+app.command("certify")(certify.certify)
 
 
 def main(arguments: list[str] | None = None) -> None:

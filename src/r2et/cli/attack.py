@@ -10,14 +10,19 @@ from r2et._checks import InputError, check_choice
 from r2et.cli.common import (
     AsJson,
     Checkpoint,
+    DataOptions,
     K,
     Limit,
     OtherData,
     Seed,
+    Target,
     interactive,
     load_model_and_data,
+    parse_options,
     print_json,
     print_table,
+    rows_at_once,
+    saved_explainer,
 )
 
 if TYPE_CHECKING:
@@ -25,6 +30,8 @@ if TYPE_CHECKING:
 
 #: what `--attack all` leaves out: it solves a cone program for each input and step
 SLOW = ("trust-region",)
+#: the paper's own attacks, whose steps are in its presets
+PAPER = ("er", "mse")
 NAMES = ("noise", "er", "mse", "constrained", "boundary", "minimal", "worst-case", *SLOW)
 
 
@@ -32,7 +39,11 @@ def attack(
     checkpoint: Checkpoint,
     data: OtherData = None,
     name: Annotated[str, typer.Option("--attack", help=f"{', '.join(NAMES)}, or all.")] = "all",
-    radius: Annotated[float, typer.Option(help="Budget in the units of the scaled inputs.")] = 1.0,
+    target: Target = None,
+    option: DataOptions = None,
+    radius: Annotated[
+        float | None, typer.Option(help="Budget in the units of the scaled inputs; the training's preset, or 1.")
+    ] = None,
     steps: Annotated[int | None, typer.Option(help="Iterations; the attack's own number by default.")] = None,
     norm: Annotated[str, typer.Option(help="Norm of the budget: l2 or linf.")] = "l2",
     keep: Annotated[str, typer.Option(help="best: keeps the prediction; last: the last iterate.")] = "best",
@@ -51,24 +62,32 @@ def attack(
 ) -> None:
     """Attack the explanations of a trained model.
 
-    Believe worst-case: it is the strongest for each input. trust-region is slow and runs only by name.
+    The explanation is the one the model was trained for. Believe worst-case: it is the strongest for each input.
+    trust-region is slow and runs only by name.
 
     Example: r2et attack runs/adult-r2et --attack worst-case --radius 0.3
     """
     from r2et import metrics
 
     check_choice("attack", name, [*NAMES, "all"])
-    model, information, loaded, part = load_model_and_data(checkpoint, data, limit)
+    model, information, loaded, part = load_model_and_data(
+        checkpoint, data, limit, target, parse_options(option or [])
+    )
     k = int(information.get("k", loaded.k)) if k is None else k
     several = len(part.y.unique()) > 1
-    shared: dict[str, Any] = {"k": k, "radius": radius, "norm": norm, "keep": keep}
-    if steps is not None:
-        shared["steps"] = steps
+    preset = information.get("attack", {})
+    radius = float(preset.get("radius", 1.0)) if radius is None else radius
+    explainer = saved_explainer(information, loaded.inputs)
+    shared: dict[str, Any] = {"k": k, "radius": radius, "norm": norm, "keep": keep, "explainer": explainer}
     wanted = [short for short in NAMES if short not in SLOW] if name == "all" else [name]
     if name == "all" and (norm, keep) != ("l2", "best"):
         # these two are defined by an L2 norm and by keeping the prediction
         wanted = [short for short in wanted if short not in ("minimal", "worst-case")]
-    chosen = {short: _build(short, shared, budget, weights) for short in wanted}
+    planned = {short: preset.get("steps") if short in PAPER and steps is None else steps for short in wanted}
+    chosen = {
+        short: _build(short, shared if count is None else {**shared, "steps": count}, budget, weights)
+        for short, count in planned.items()
+    }
     found: list[dict[str, Any]] = []
     arrays: dict[str, Any] = {"x": part.x.numpy(), "y": part.y.numpy()}
     for short, member in chosen.items():
@@ -78,6 +97,7 @@ def attack(
             part.x,
             domain=loaded.domain if within_domain else None,
             seed=seed,
+            chunk_size=rows_at_once(part.x),
             progress=interactive(as_json),
         )
         found.append(

@@ -120,19 +120,30 @@ class _Pair:
     y: Tensor
 
 
+def check_runs(model: nn.Module, x: Tensor) -> Tensor:
+    """The logits (N, C) of a few inputs x (N, *features) in evaluation mode; a ModelError if there are none.
+
+    >>> check_runs(nn.Linear(5, 2), torch.zeros(1, 5)).shape
+    torch.Size([1, 2])
+    """
+    device = next((parameter.device for parameter in model.parameters()), x.device)
+    try:
+        with evaluating(model), torch.enable_grad():
+            logits: Tensor = model(x.to(device))
+    except (RuntimeError, IndexError, InputError) as error:
+        raise ModelError(
+            f"the model cannot be run on inputs of shape {tuple(x.shape)} and dtype {x.dtype}: {error}"
+        ) from error
+    check_logits(logits, len(x))
+    return logits
+
+
 def _check_trainable(model: nn.Module, x: Tensor) -> int:
     """Fail early on a model that cannot be trained on these inputs; its number of classes."""
     trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not trainable:
         raise ModelError(f"{type(model).__name__} has no parameters that can be trained (requires_grad)")
-    try:
-        with evaluating(model), torch.enable_grad():
-            logits = model(x.to(trainable[0].device))
-    except (RuntimeError, IndexError) as error:
-        raise ModelError(
-            f"the model cannot be run on inputs of shape {tuple(x.shape)} and dtype {x.dtype}: {error}"
-        ) from error
-    check_logits(logits, len(x))
+    logits = check_runs(model, x)
     check_differentiable(logits)
     return int(logits.shape[1])
 

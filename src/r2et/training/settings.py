@@ -35,6 +35,9 @@ class Retraining:
             below this.
         max_auc_drop: stop when the validation AUC falls this far below the reference's.
         explainer: whose rankings are compared.
+        freeze_statistics: keep the running statistics of BatchNorm layers and use them in the classification loss
+            too. The regularisers use them anyway, and with the batch's own in the loss a model can please each in
+            its own mode: accurate in training, and wrecked in evaluation.
     """
 
     reference: nn.Module = field(repr=False)
@@ -42,6 +45,7 @@ class Retraining:
     min_precision: float = 0.7
     max_auc_drop: float = 0.02
     explainer: Explainer = field(default_factory=Gradient)
+    freeze_statistics: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

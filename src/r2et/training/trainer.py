@@ -7,11 +7,13 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 MakeOptimiser = Callable[[Iterable[nn.Parameter]], Optimizer]
 MakeSchedule = Callable[[Optimizer], LRScheduler]
 STATE = "training"
+#: validation data is evaluated in parts of so many input values; a regulariser keeps several graphs of each
+VALUES_AT_ONCE = 2**19
 
 
 class Trainer:
@@ -108,21 +112,30 @@ class Trainer:
     def batches(self, epoch: int) -> Iterator[tuple[Tensor, Tensor, float]]:
         """Inputs, labels and weight of this process's share of each batch.
 
-        The order depends on seed and epoch alone, so that a resumed run sees what an uninterrupted one sees.
+        The order depends on seed and epoch alone, so that a resumed run sees what an uninterrupted one sees. So do
+        the rows, if the training data has a method `redraw(generator)` that gives other ones in each epoch.
         The weight makes the mean over processes equal the mean over the whole batch, also for uneven shares.
         """
         world, rank = self.fabric.world_size, self.fabric.global_rank
-        order = torch.randperm(len(self.train.x), generator=_generator(self.settings.seed, "order", epoch))
+        redraw = getattr(self.train, "redraw", None)
+        train: Rows = self.train
+        if redraw is not None:
+            train = redraw(_generator(self.settings.seed, "pairs", epoch))
+        order = torch.randperm(len(train.x), generator=_generator(self.settings.seed, "order", epoch))
         for rows in order.split(self.settings.batch_size):
             mine = rows[rank::world]
             weight = len(mine) * world / len(rows)
             # a process without rows of its own still takes part in the reduction, with weight 0
             mine = mine if len(mine) else rows[:1]
-            yield self.train.x[mine], self.train.y[mine], weight
+            yield train.x[mine], train.y[mine], weight
 
     def train_epoch(self, epoch: int) -> dict[str, float]:
         """All steps of one epoch; the mean of the loss and of each of its parts."""
         self.model.train()
+        if self.retraining is not None and self.retraining.freeze_statistics:
+            for layer in self.model.modules():
+                if isinstance(layer, _BatchNorm):
+                    layer.eval()
         generator = _generator(self.settings.seed, "objective", epoch, device=self.fabric.device)
         totals: dict[str, Tensor] = {}
         counts: dict[str, int] = {}
@@ -160,7 +173,7 @@ class Trainer:
         x, y = self.validation.x, self.validation.y
         generator = _generator(self.settings.seed, "validation", device=self.fabric.device)
         totals: dict[str, float] = {}
-        for rows in torch.arange(len(x)).split(1024):
+        for rows in torch.arange(len(x)).split(_rows_at_once(x)):
             part_x, part_y = self.fabric.to_device(x[rows]), self.fabric.to_device(y[rows])
             loss = self.objective.evaluate(self.model, part_x, part_y, generator, step=0)
             for name, value in {"loss": loss.total.detach(), **loss.parts}.items():
@@ -212,6 +225,7 @@ class Trainer:
             self.reference_auc = metrics.auc(
                 reference, self.fabric.to_device(self.validation.x), self.validation.y
             )
+            self.model.eval()  # what is measured before the first epoch must not move a BatchNorm's statistics
             self._ranking_kept(self.retraining)  # a k that does not fit is noticed before anything is trained
             if "reference" in {entry.name for entry in fields(self.objective)}:
                 self.objective = replace(self.objective, reference=reference)  # type: ignore[call-arg]  # has it
@@ -260,17 +274,22 @@ class Trainer:
         self.selected = {name: value.detach().clone() for name, value in self.original.state_dict().items()}
 
     def _ranking_kept(self, retraining: Retraining) -> float:
-        x = self.fabric.to_device(self.validation.x[:1000])
-        target = prediction(retraining.reference, x)
-        ranked = [retraining.explainer(model, x, target) for model in (retraining.reference, self.original)]
-        return float(precision_at_k(ranked[0], ranked[1], retraining.k).mean())
+        compared = self.validation.x[:1000]
+        kept = []
+        for part in compared.split(_rows_at_once(compared)):
+            x = self.fabric.to_device(part)
+            target = prediction(retraining.reference, x)
+            ranked = [retraining.explainer(model, x, target) for model in (retraining.reference, self.original)]
+            kept.append(precision_at_k(ranked[0], ranked[1], retraining.k))
+        return float(torch.cat(kept).mean())
 
     def _give_up_compiling(self, reason: str) -> None:
         self.compiled = None
         warnings.warn(f"compile=True was not possible: {reason}; training goes on uncompiled", stacklevel=2)
 
+    @cached_property
     def _identity(self) -> dict[str, Any]:
-        """What must be the same for a run to be resumed."""
+        """What must be the same for a run to be resumed; once a run, because it hashes all of the data."""
         settings = asdict(self.settings)
         for free in ("epochs", "progress", "compile", "patience"):
             del settings[free]
@@ -300,7 +319,7 @@ class Trainer:
             }
             content = {
                 "kind": STATE,
-                "identity": self._identity(),
+                "identity": self._identity,
                 "progress": asdict(self.state),
                 "optimiser": rest,
                 "schedule": None if self.schedule is None else self.schedule.state_dict(),
@@ -313,7 +332,7 @@ class Trainer:
         if record.get("kind") != STATE:
             raise CheckpointError(f"{str(folder)!r} holds {record.get('kind')!r}, not a training run")
         saved = record.get("identity")
-        for name, value in self._identity().items():
+        for name, value in self._identity.items():
             if not isinstance(saved, dict) or saved.get(name) != value:
                 was = saved.get(name) if isinstance(saved, dict) else None
                 raise CheckpointError(
@@ -334,6 +353,10 @@ class Trainer:
             raise CheckpointError(f"the run in {str(folder)!r} does not fit this model: {error}") from error
         # epochs and patience may have been changed: decide again
         self.state.stopped = self.reason_to_stop(self.state.records[-1])
+
+
+def _rows_at_once(x: Tensor) -> int:
+    return max(1, min(1024, VALUES_AT_ONCE // x[0].numel()))
 
 
 def _derive(seed: int, *parts: object) -> int:

@@ -162,7 +162,7 @@ def bracket(data_name: str, net: str, explanation: str) -> dict[str, Any]:
 
 
 def curve(data_name: str, net: str) -> dict[str, Any]:
-    """P@k against radius: what is certified, what the worst case and noise leave; and the randomised certificate."""
+    """P@k against radius: what is certified, what worst case and noise leave; the randomised certificate."""
     import r2et
     from r2et.attacks import NoiseAttack, WorstCase
 

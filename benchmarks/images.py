@@ -1,0 +1,167 @@
+"""Images and graphs: AUC and P@k of each method under attack, with the presets of r2et.training.
+
+    R2ET_DATA=... python benchmarks/images.py --data mnist-pairs --preset paper \
+        --output benchmarks/results/mnist-pairs.json
+
+One cell is a method and a seed. Finished cells are files in the work folder, the trained model beside them; an
+interrupted run continues. Two processes, one thread each.
+"""
+
+import argparse
+import hashlib
+import json
+import statistics
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+METHODS = ("vanilla", "r2et", "r2et-sf", "sp", "wd", "est-h", "at", "r2et-mm", "r2et-no-h", "r2et-mm-no-h")
+ROWS, BOUNDARY_STEPS = 200, 100
+
+
+def options_of(data_name: str) -> dict[str, Any]:
+    return {"size": 64} if data_name == "oct" else {}
+
+
+def accuracy(model: Any, x: Any, y: Any) -> float:
+    import torch
+
+    with torch.no_grad():
+        return float((torch.cat([model(part) for part in x.split(256)]).argmax(1) == y).double().mean())
+
+
+def run_cell(
+    data_name: str, method: str, seed: int, preset_name: str, work: Path, epochs: int | None
+) -> dict[str, Any]:
+    settings = [data_name, method, seed, preset_name, epochs, ROWS, BOUNDARY_STEPS]
+    name = f"{data_name}-{method}-{seed}-{hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:10]}"
+    path = work / f"{name}.json"
+    if path.exists():
+        done: dict[str, Any] = json.loads(path.read_text())
+        return done
+    import torch
+
+    torch.set_num_threads(1)
+    import r2et
+    from r2et import metrics
+    from r2et.attacks import BoundaryAttack, ERAttack, MSEAttack
+    from r2et.training import METHODS as TABLE
+    from r2et.training import find_preset, train_method
+
+    data = r2et.data.load(data_name, **options_of(data_name))
+    preset = find_preset(data, preset_name)
+    vanilla = None
+    if preset.retrains and method != "vanilla" and not TABLE[method].changes_architecture:
+        vanilla = r2et.load_model(work / f"{data_name}-vanilla-{seed}-model")[0]
+    started = time.process_time()
+    given: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
+    fitted = train_method(
+        method, data.train, data.validation, data.k, seed=seed, vanilla=vanilla, preset=preset, **given
+    )
+    cost = time.process_time() - started
+    model, explainer = fitted.model.eval(), preset.explainer
+    r2et.save_model(model, work / f"{data_name}-{method}-{seed}-model")
+    x, y = data.test.x, data.test.y
+    few = x[:ROWS]
+    chunk = max(1, 2**18 // few[0].numel())
+    shared: dict[str, Any] = {"k": data.k, "radius": preset.radius, "explainer": explainer}
+    attacks = {
+        "ERAttack": ERAttack(**shared, steps=preset.attack_steps),
+        "MSEAttack": MSEAttack(**shared, steps=preset.attack_steps),
+        "BoundaryAttack": BoundaryAttack(**shared, steps=BOUNDARY_STEPS),
+    }
+    found: dict[str, Any] = {
+        "data": data.name,
+        "method": method,
+        "title": TABLE[method].title,
+        "seed": seed,
+        "retrained": vanilla is not None,
+        "auc": metrics.auc(model, x, y),
+        "accuracy": accuracy(model, x, y),
+        "epochs": len(fitted.records),
+        "selected epoch": fitted.selected_epoch,
+        "stopped": fitted.stopped,
+        "seconds": cost,
+        "precision": {
+            short: float(attack(model, few, seed=0, chunk_size=chunk).precision.mean())
+            for short, attack in attacks.items()
+        },
+    }
+    path.write_text(json.dumps(found))
+    print(json.dumps(found), flush=True)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--preset", default="cpu")
+    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--seeds", default="0")
+    parser.add_argument("--epochs", type=int, default=None)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--work", type=Path, default=Path("runs/images"))
+    parser.add_argument("--processes", type=int, default=2)
+    options = parser.parse_args()
+    options.work.mkdir(parents=True, exist_ok=True)
+    jobs = [(method, int(seed)) for seed in options.seeds.split(",") for method in options.methods.split(",")]
+    # the vanilla models first: others may be retrained from them
+    jobs.sort(key=lambda job: job[0] != "vanilla")
+    with ProcessPoolExecutor(options.processes) as pool:
+        cells = []
+        for first in (True, False):
+            part = [job for job in jobs if (job[0] == "vanilla") == first]
+            futures = [
+                pool.submit(run_cell, options.data, method, seed, options.preset, options.work, options.epochs)
+                for method, seed in part
+            ]
+            cells += [future.result() for future in futures]
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps(summary(cells, options), indent=1) + "\n")
+
+
+def summary(cells: list[dict[str, Any]], options: Any) -> dict[str, Any]:
+    import r2et
+    from r2et.training import find_preset
+
+    data = r2et.data.load(options.data, **options_of(options.data))
+    preset = find_preset(data, options.preset)
+    rows = {}
+    for method in dict.fromkeys(cell["method"] for cell in cells):
+        own = [cell for cell in cells if cell["method"] == method]
+
+        def spread(values: list[float]) -> dict[str, float]:
+            return {"mean": statistics.mean(values), "std": statistics.pstdev(values)}
+
+        rows[method] = {
+            "title": own[0]["title"],
+            "retrained": own[0]["retrained"],
+            "auc": spread([cell["auc"] for cell in own]),
+            "accuracy": spread([cell["accuracy"] for cell in own]),
+            "cost": statistics.mean(cell["seconds"] for cell in own),
+            **{name: spread([cell["precision"][name] for cell in own]) for name in own[0]["precision"]},
+        }
+    return {
+        "command": f"python benchmarks/images.py --data {options.data} --preset {options.preset} --methods "
+        f"{options.methods} --seeds {options.seeds}"
+        + (f" --epochs {options.epochs}" if options.epochs else "")
+        + f" --output benchmarks/results/{options.data}.json",
+        "data": data.name,
+        "settings": {
+            "k": data.k,
+            "radius": preset.radius,
+            "attack steps": preset.attack_steps,
+            "attacked inputs": ROWS,
+            "training": asdict(preset.training),
+            "epochs": options.epochs or preset.training.epochs,
+            "explainer": repr(preset.explainer),
+        },
+        "methods": rows,
+        "cells": cells,
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -3,6 +3,7 @@
 import importlib
 import pkgutil
 
+from r2et.data.augmented import MovedImages
 from r2et.data.base import Dataset, Split
 from r2et.data.graph_files import load_graphs
 from r2et.data.image_files import load_images
@@ -16,6 +17,7 @@ __all__ = [
     "GraphLayout",
     "ImageLayout",
     "Info",
+    "MovedImages",
     "PairCounts",
     "Pairs",
     "Split",

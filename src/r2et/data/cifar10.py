@@ -117,4 +117,4 @@ def read_archive(path: Path) -> tuple[tuple[Pixels, Labels], tuple[Pixels, Label
 
 def _dataset(request: Request, train: tuple[Pixels, Labels], test: tuple[Pixels, Labels]) -> Dataset:
     parts = hold_out(train, test, 0.1, request.seed, request.info.name)
-    return image_dataset(request.info, parts, CLASSES, (MEAN, STD))
+    return image_dataset(request.info, parts, CLASSES, (MEAN, STD), shift=4)

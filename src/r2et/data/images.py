@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from r2et.attacks.domain import Domain
+from r2et.data.augmented import MovedImages
 from r2et.data.base import Dataset, Split
 from r2et.data.layouts import ImageLayout
 from r2et.data.splits import split_groups
@@ -55,6 +56,7 @@ def image_dataset(
     parts: Sequence[tuple[Pixels, Labels]],
     class_names: Sequence[str],
     statistics: tuple[tuple[float, ...], tuple[float, ...]] | None = None,
+    shift: int = 0,
 ) -> Dataset:
     """A data set of images.
 
@@ -64,6 +66,7 @@ def image_dataset(
         class_names: one a class.
         statistics: mean and standard deviation of each channel, where they are an agreed convention. None: those
             of train.
+        shift: training images are mirrored, and shifted by up to so many pixels, anew in each epoch; 0 = neither.
     """
     channels, height, width = parts[0][0].shape[1:]
     mean, std = statistics or channel_statistics(parts[0][0])
@@ -71,7 +74,7 @@ def image_dataset(
     train, validation, test = (Split(to_tensor(pixels, layout), torch.from_numpy(y)) for pixels, y in parts)
     return Dataset(
         name=info.name,
-        train=train,
+        train=MovedImages(train.x, train.y, shift=shift, mirror=True) if shift else train,
         validation=validation,
         test=test,
         feature_names=layout.names,

@@ -238,7 +238,7 @@ PRESETS: dict[str, dict[PresetName, Preset]] = {
             name="cpu",
             # the 128 neurons of the last stage are ranked, k = 50 of them
             architecture={"name": "resnet", "widths": [16, 32, 64, 128], "blocks": 1, "stem": "large"},
-            training=Schedule(epochs=12, lr=1e-3, batch_size=32),
+            training=Schedule(epochs=30, lr=1e-3, batch_size=32),
             retraining=Schedule(epochs=5, lr=3e-4, batch_size=32),
             grid=CPU_GRID,
         ),

@@ -1,10 +1,11 @@
 """Images and graphs: AUC and P@k of each method under attack, with the presets of r2et.training.
 
-    R2ET_DATA=... python benchmarks/images.py --data mnist-pairs --preset paper \
+    R2ET_DATA=... python benchmarks/images.py run --data mnist-pairs --preset paper \
         --output benchmarks/results/mnist-pairs.json
+    R2ET_DATA=... python benchmarks/images.py figures --data mnist-pairs --preset paper --output docs/images
 
 One cell is a method and a seed. Finished cells are files in the work folder, the trained model beside them; an
-interrupted run continues. Two processes, one thread each.
+interrupted run continues. Two processes, one thread each. Figures are drawn from the models of the work folder.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 METHODS = ("vanilla", "r2et", "r2et-sf", "sp", "wd", "est-h", "at", "r2et-mm", "r2et-no-h", "r2et-mm-no-h")
-ROWS, BOUNDARY_STEPS = 200, 100
+ROWS, BOUNDARY_STEPS, PICTURED = 200, 100, 16
 
 
 def options_of(data_name: str) -> dict[str, Any]:
@@ -96,16 +97,75 @@ def run_cell(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--preset", default="cpu")
-    parser.add_argument("--methods", default=",".join(METHODS))
-    parser.add_argument("--seeds", default="0")
-    parser.add_argument("--epochs", type=int, default=None)
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--work", type=Path, default=Path("runs/images"))
-    parser.add_argument("--processes", type=int, default=2)
+    commands = parser.add_subparsers(required=True)
+    for name, function in (("run", run), ("figures", figures)):
+        command = commands.add_parser(name)
+        command.set_defaults(function=function)
+        command.add_argument("--data", required=True)
+        command.add_argument("--preset", default="cpu")
+        command.add_argument("--methods", default=",".join(METHODS))
+        command.add_argument("--seeds", default="0")
+        command.add_argument("--epochs", type=int, default=None)
+        command.add_argument("--output", type=Path, required=True)
+        command.add_argument("--work", type=Path, default=Path("runs/images"))
+        command.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
+    options.function(options)
+
+
+def figures(options: Any) -> None:
+    """Explanations before and after ERAttack of one test input, and magnitudes by rank, of all models."""
+    import torch
+
+    import r2et
+    from r2et.attacks import ERAttack
+    from r2et.data import GraphLayout, ImageLayout
+    from r2et.training import METHODS as TABLE
+    from r2et.training import find_preset
+
+    torch.set_num_threads(1)
+    data = r2et.data.load(options.data, **options_of(options.data))
+    preset = find_preset(data, options.preset)
+    seed = int(options.seeds.split(",")[0])
+    folders = {name: options.work / f"{options.data}-{name}-{seed}-model" for name in options.methods.split(",")}
+    models = {
+        TABLE[name].title: r2et.load_model(path)[0].eval() for name, path in folders.items() if path.exists()
+    }
+    if not models:
+        raise SystemExit(f"no trained model in {options.work}: run `python benchmarks/images.py run` first")
+    x = data.test.x[:PICTURED]
+    attack = ERAttack(k=data.k, radius=preset.radius, steps=preset.attack_steps, explainer=preset.explainer)
+    results = {title: attack(model, x, seed=0) for title, model in models.items()}
+    options.output.mkdir(parents=True, exist_ok=True)
+
+    def save(figure: Any, name: str) -> None:
+        figure.savefig(options.output / f"{options.data}-{name}.png", dpi=110, metadata={"Software": None})
+
+    scores = {title: result.before for title, result in results.items()}
+    save(r2et.report.magnitude_by_rank(scores, data.k, ylabel="score / largest"), "magnitude")
+    if isinstance(data.layout, GraphLayout):
+        for title, result in results.items():
+            name = title.lower().replace(" ", "-")
+            pictured = result.before[0, 0], result.after[0, 0], data.layout, data.k
+            save(r2et.report.connectome_circle(*pictured, title=title), f"circle-{name}")
+            save(r2et.report.connectome_matrix(*pictured, title=title), f"matrix-{name}")
+    elif isinstance(data.layout, ImageLayout) and results[next(iter(results))].before.shape[-1] != 128:
+        save(
+            r2et.report.saliency_grid(
+                x[0],
+                data.layout,
+                torch.stack([result.before[0] for result in results.values()]),
+                torch.stack([result.after[0] for result in results.values()]),
+                data.k,
+                titles=list(results),
+            ),
+            "saliency",
+        )
+
+
+def run(options: Any) -> None:
+    """Train and attack every method, and write a summary."""
     jobs = [(method, int(seed)) for seed in options.seeds.split(",") for method in options.methods.split(",")]
     # the vanilla models first: others may be retrained from them
     jobs.sort(key=lambda job: job[0] != "vanilla")
@@ -144,7 +204,7 @@ def summary(cells: list[dict[str, Any]], options: Any) -> dict[str, Any]:
             **{name: spread([cell["precision"][name] for cell in own]) for name in own[0]["precision"]},
         }
     return {
-        "command": f"python benchmarks/images.py --data {options.data} --preset {options.preset} --methods "
+        "command": f"python benchmarks/images.py run --data {options.data} --preset {options.preset} --methods "
         f"{options.methods} --seeds {options.seeds}"
         + (f" --epochs {options.epochs}" if options.epochs else "")
         + f" --output benchmarks/results/{options.data}.json",

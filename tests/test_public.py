@@ -43,6 +43,7 @@ INSIDE = {
         "DirectThickness",
     ],
     "data": ["load"],
+    "report": ["saliency_pair", "saliency_grid", "connectome_matrix", "connectome_circle", "magnitude_by_rank"],
     "validate": ["smooth"],
 }
 

@@ -24,7 +24,7 @@ from r2et.stability import (
 )
 
 if TYPE_CHECKING:
-    from r2et import certificates, data, enclosure, metrics, models, training, validate
+    from r2et import certificates, data, enclosure, metrics, models, report, training, validate
     from r2et.auditing import Audit, audit
     from r2et.certificates import Certificate, certify
     from r2et.training import FitResult, Retraining, fit, load_model, save_model
@@ -38,6 +38,7 @@ _LATER = {
     "data": "r2et.data",
     "metrics": "r2et.metrics",
     "models": "r2et.models",
+    "report": "r2et.report",
     "training": "r2et.training",
     "validate": "r2et.validate",
     "Audit": "r2et.auditing:Audit",
@@ -87,6 +88,7 @@ __all__ = [
     "precision_at_k",
     "rank_correlation",
     "ranking",
+    "report",
     "save_model",
     "scores",
     "stability",

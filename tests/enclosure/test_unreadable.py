@@ -1,0 +1,127 @@
+"""What the enclosures do not know is an error that names it, never a guess."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from r2et._checks import ModelError
+from r2et.certificates import certify
+from r2et.enclosure import extract
+from tests.enclosure.test_reading import Written, layers
+
+
+def sandwich(layer, n=6):
+    return nn.Sequential(nn.Linear(6, n), layer, nn.Linear(n, 2))
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.ELU(),
+        nn.LayerNorm(6),
+        nn.Hardtanh(),
+        nn.ReLU6(),
+        nn.PReLU(),
+        nn.Mish(),
+        nn.Softmax(1),
+        nn.BatchNorm1d(6, track_running_stats=False),
+        nn.LSTM(6, 6),
+    ],
+)
+def test_an_unknown_layer_is_named(layer):
+    with pytest.raises(ModelError, match=rf"no enclosure is known for layer '1': {type(layer).__name__}\("):
+        extract(sandwich(layer).eval(), torch.Size([6]))
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [nn.Conv2d(1, 2, 3, padding=1, padding_mode="circular"), nn.MaxPool2d(2, ceil_mode=True), nn.MaxPool3d(1)],
+)
+def test_an_unknown_variant_is_named(layer):
+    model = nn.Sequential(nn.Tanh(), layer, nn.Flatten(), nn.LazyLinear(2)).eval()
+    with pytest.raises(ModelError, match=f"layer '1': {type(layer).__name__}"):
+        extract(model, torch.Size([1, 5, 5]))
+
+
+def test_attention_is_named():
+    model = Written(
+        lambda m, x: m.last(m.attend(*[m.first(x).unsqueeze(1)] * 3)[0].squeeze(1)),
+        **layers(attend=nn.MultiheadAttention(5, 1)),
+    )
+    with pytest.raises(ModelError, match="layer 'attend': MultiheadAttention"):
+        extract(model.eval(), torch.Size([6]))
+
+
+@pytest.mark.parametrize(
+    ("forward", "operation"),
+    [
+        (lambda m, x: m.last(torch.cat([m.first(x), m.first(x)], 1)), "cat"),
+        (lambda m, x: m.last(torch.matmul(m.first(x), m.second.weight)), "matmul"),
+        (lambda m, x: m.last(m.first(x) @ m.second.weight), "matmul"),
+        (lambda m, x: m.last(m.first(x) * m.first(x)), "mul"),
+        (lambda m, x: m.last(m.first(x) ** 2), "pow"),
+        (lambda m, x: m.last(1 / m.first(x)), "truediv"),
+        (lambda m, x: m.last(m.first(x).clamp(min=0)), "clamp"),
+        (lambda m, x: m.last(m.first(x)[:, :5]), "getitem"),
+        (lambda m, x: m.last(m.first(x).softmax(1)), "softmax"),
+        (lambda m, x: m.last(torch.add(m.first(x), m.first(x), alpha=2)), "add"),
+        (lambda m, x: m.last(m.first(x).detach()), "detach"),
+    ],
+)
+def test_an_unknown_operation_is_named(forward, operation):
+    with pytest.raises(
+        ModelError, match=rf"no enclosure is known for the operation '{operation}' \(step '\w+' of Wri"
+    ):
+        extract(Written(forward, **layers()), torch.Size([6]))
+
+
+@pytest.mark.parametrize(
+    ("forward", "match"),
+    [
+        (
+            lambda m, x: m.last(m.first(x)) if x.sum() > 0 else m.last(-m.first(x)),
+            "Written cannot be read layer by",
+        ),
+        (lambda m, x: m.last(m.first(x) - m.first(x).mean(0)), "step 'mean' mixes the inputs of a batch"),
+        (
+            lambda m, x: m.last(m.first(x) - m.first(x).mean(1, keepdim=True)),
+            r"shapes \(5,\) and \(1,\) are added",
+        ),
+        (lambda m, x: (m.last(m.first(x)),), "must return one tensor of logits"),
+        (lambda m, x: m.first.weight, "must return one tensor of logits"),
+        (lambda m, x: m.last(F.gelu(m.first(x), approximate="tanh")), r"GELU\(approximate='tanh'\)"),
+        (lambda m, x: m.last(F.dropout(m.first(x))), "Dropout"),
+    ],
+)
+def test_what_cannot_be_followed_is_an_error(forward, match):
+    with pytest.raises(ModelError, match=match):
+        extract(Written(forward, **layers()), torch.Size([6]))
+
+
+def test_a_second_argument_is_an_error():
+    class Two(nn.Module):
+        def forward(self, x, y):
+            return x + y
+
+    with pytest.raises(ModelError, match="takes a second argument 'y'"):
+        extract(Two(), torch.Size([3]))
+
+
+def test_a_forward_pass_that_hides_something_is_caught():
+    """What a call of the model changes outside of it is not in the trace; the logits tell."""
+    offset = [0.0]
+
+    def forward(m, x):
+        offset[0] += 1.0
+        return m.last(torch.tanh(m.first(x))) * offset[0]
+
+    with pytest.raises(ModelError, match=r"Written gives logits .* its forward depends on more than they show"):
+        certify(Written(forward, **layers()), torch.randn(3, 6), 2)
+
+
+def test_a_layer_that_was_changed_by_hand_is_caught():
+    model = Written(lambda m, x: m.last(torch.tanh(m.first(x))), **layers())
+    model.first.forward = lambda x: F.linear(x, -model.first.weight.to(x))
+    with pytest.raises(ModelError, match="depends on more than they show"):
+        certify(model, torch.randn(3, 6), 2)

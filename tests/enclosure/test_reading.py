@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import r2et
 from r2et.certificates import certify
 from r2et.enclosure import extract
 from tests.models_with_answers import generator, normal
@@ -263,3 +264,23 @@ def test_batch_norm_in_training_mode_is_certified_as_in_evaluation():
     assert torch.equal(certify(model, x, 2).limits, expected)
     assert all(module.training for module in model.modules())
     assert torch.equal(model[1].running_mean, mean)
+
+
+def test_a_subclass_that_computes_the_same_is_the_layer_it_is_made_of() -> None:
+    class Named(nn.Conv1d):
+        pass
+
+    class Scaled(nn.Linear):
+        def forward(self, input: torch.Tensor) -> torch.Tensor:
+            return 2 * super().forward(input)
+
+    x = torch.randn(3, 6, dtype=torch.float64)
+    linear = r2et.models.Linear(6, 3).double()
+    assert torch.allclose(extract(linear, x.shape[1:]).forward(x)[1], linear(x))
+    nested = nn.Sequential(
+        nn.Unflatten(1, (1, 6)), Named(1, 2, 3), nn.Tanh(), nn.Flatten(), nn.Linear(8, 2)
+    ).double()
+    assert torch.allclose(extract(nested, x.shape[1:]).forward(x)[1], nested(x))
+    # what computes something else is followed into its own code, or refused
+    with pytest.raises(r2et.ModelError, match="'linear'"):
+        extract(nn.Sequential(Scaled(6, 2)).double(), x.shape[1:])

@@ -39,7 +39,7 @@ def test_an_unknown_layer_is_named(layer):
     [nn.Conv2d(1, 2, 3, padding=1, padding_mode="circular"), nn.MaxPool2d(2, ceil_mode=True), nn.MaxPool3d(1)],
 )
 def test_an_unknown_variant_is_named(layer):
-    model = nn.Sequential(nn.Tanh(), layer, nn.Flatten(), nn.LazyLinear(2)).eval()
+    model = nn.Sequential(nn.Tanh(), layer, nn.Flatten(), nn.Linear(50, 2)).eval()
     with pytest.raises(ModelError, match=f"layer '1': {type(layer).__name__}"):
         extract(model, torch.Size([1, 5, 5]))
 

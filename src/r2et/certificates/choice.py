@@ -105,6 +105,9 @@ def _enclosed(
             f'no sound certificate for {explainer!r}: {obstacle}. method="smoothing" certifies the frequencies '
             "of its top features under noise instead"
         )
+    own = next((parameter.dtype for parameter in model.parameters()), x.dtype)
+    if own != x.dtype:
+        raise InputError(f"x has dtype {x.dtype}, the model {own}: use x.to({own}) or model.to({x.dtype})")
     with evaluating(model), torch.no_grad():
         logits = model(x)
     check_logits(logits, len(x))

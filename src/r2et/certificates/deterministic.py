@@ -12,6 +12,8 @@ from r2et.enclosure.pairs import Pairs, first_order_radii
 
 #: functionals that are looked at again, with so many steps to so many times the radius found
 SHARP, SHARP_STEPS, SHARP_END = 16, 48, 1.6
+#: no radius is looked for beyond
+FARTHEST = 1e12
 #: even steps up to the first-order radius, which the integral cannot exceed, and growing ones beyond it
 FINE, COARSE, GROWTH = 12, 10, 1.3
 
@@ -40,7 +42,8 @@ def sharpened(attributions: Attributions, pairs: Pairs, radii: Tensor, first: Te
 def grid(first: Tensor) -> Tensor:
     """Radii at which enclosures are computed, (N, T), from first-order radii (N, D)."""
     usable = torch.where((first > 0) & first.isfinite(), first, torch.inf).amin(1)
-    last = torch.where(usable.isfinite(), usable, 1.0)
+    # beyond that, squares of pre-activations would overflow
+    last = torch.where(usable.isfinite(), usable, 1.0).clamp_max(FARTHEST)
     fine = torch.arange(1, FINE + 1, device=first.device) / FINE
     growth = GROWTH ** torch.arange(1, COARSE + 1, device=first.device)
     return last.unsqueeze(1) * torch.cat([fine, growth]).to(first)

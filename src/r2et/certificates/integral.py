@@ -33,7 +33,7 @@ def integral_radii(enclosed: Enclosed, pairs: Pairs, first: Tensor) -> Tensor:
 
     if enclosed.flat and not enclosed.of.times_input:
         # nothing on any ball moves the gradient
-        return torch.where(pairs.values > 0, torch.inf, 0.0)
+        return torch.where(pairs.values > 0, torch.full_like(pairs.values, torch.inf), 0.0)
     return refined(
         pairs, together, lambda numbers: alone_radii(enclosed, pairs, numbers), first, enclosed.times.shape[1]
     )
@@ -95,15 +95,15 @@ def crossing(values: Tensor, slopes: Tensor, steps: Tensor, loss: Tensor) -> Ten
     tensor([[3.]])
     """
     steps = steps.unsqueeze(1)
-    grown = slopes * steps
-    after = grown.cumsum(2)
+    after = (slopes * steps).cumsum(2)
+    before = torch.nn.functional.pad(after[..., :-1], (1, 0))
     left = values.unsqueeze(2) - loss
-    crossed = after >= left
+    # a bound that is not a number certifies nothing: it counts as crossed where its step begins
+    crossed = ~(after < left)
     step = crossed.long().argmax(2, keepdim=True)
-    share = (left - after + grown).gather(2, step) / slopes.gather(2, step).clamp_min(
-        torch.finfo(slopes.dtype).tiny
-    )
+    tiny = torch.finfo(slopes.dtype).tiny
+    share = (left - before).gather(2, step) / slopes.gather(2, step).clamp_min(tiny)
     times = steps.cumsum(2)
-    begin = (times - steps).expand_as(after).gather(2, step)
-    at = (begin + share.clamp_min(0)).squeeze(2)
+    begin = torch.nn.functional.pad(times[..., :-1], (1, 0)).expand_as(after).gather(2, step)
+    at = (begin + share.nan_to_num(nan=0.0).clamp_min(0)).squeeze(2)
     return torch.where(values > 0, torch.where(crossed.any(2), at, times[..., -1]), 0.0)

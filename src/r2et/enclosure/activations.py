@@ -32,11 +32,11 @@ class Activation(ABC):
 
     @abstractmethod
     def slope(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
-        """The smallest and largest sigma' on [lower, upper], each (N, m)."""
+        """The smallest and largest sigma' on [lower, upper], each (..., N, m)."""
 
     @abstractmethod
     def curvature(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
-        """The smallest and largest sigma'' on [lower, upper], each (N, m)."""
+        """The smallest and largest sigma'' on [lower, upper], each (..., N, m)."""
 
     def value_error(self, upper: Tensor) -> Tensor | None:
         """How far what PyTorch computes may be from the sigma modelled here, below `upper`; None = nowhere."""
@@ -110,6 +110,9 @@ class Softplus(Smooth):
     """log(1 + exp(beta z)) / beta; PyTorch replaces it by z above beta z = threshold, which is accounted for."""
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
+        if beta <= 0:
+            raise ModelError(f"Softplus(beta={beta:g}) has no enclosure: beta must be above 0")
+
         def slope(z: Tensor) -> Tensor:
             return torch.sigmoid(beta * z)
 
@@ -150,12 +153,17 @@ def _gelu() -> Smooth:
     def density(z: Tensor) -> Tensor:
         return torch.exp(-z * z / 2) / math.sqrt(2 * math.pi)
 
+    def curvature(z: Tensor) -> Tensor:
+        # the square overflows where the density has long been zero
+        near = z.clamp(-100.0, 100.0)
+        return density(near) * (2 - near * near)
+
     def slope(z: Tensor) -> Tensor:
         below: Tensor = torch.special.ndtr(z)
         return below + z * density(z)
 
     root = math.sqrt(2)
-    return Smooth(F.gelu, slope, lambda z: density(z) * (2 - z * z), (-root, root), (-2.0, 0.0, 2.0))
+    return Smooth(F.gelu, slope, curvature, (-root, root), (-2.0, 0.0, 2.0))
 
 
 def _silu() -> Smooth:

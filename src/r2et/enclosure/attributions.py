@@ -44,6 +44,11 @@ class Attributions:
         """The gradient of the score at x (the mean over copies), (N, n)."""
         return self.mean(self._start.cotangent).center @ self.network.base
 
+    def unsure_at_x(self) -> Tensor:
+        """How far `gradient` may be from PyTorch's: at a hinge, or above softplus's switch, (N, n)."""
+        error: Tensor = self._start.error.unflatten(0, (len(self.x), self.copies))
+        return self.mean(self._start.cotangent).radius @ self.network.base.abs() + 2 * error.mean(1).unsqueeze(1)
+
     def slopes_at_x(self) -> Tensor:
         """The derivative of e at x, (N, n, n)."""
         tangents = self.network.base.T.expand(len(self.points), -1, -1)

@@ -302,7 +302,9 @@ def _model_error(
     """How far the score's derivative in a direction of length 1 (N,), and the outputs, may be from PyTorch's.
 
     PyTorch's softplus turns into a straight line above a threshold; the jumps there are tiny and are carried
-    through the layers: errors of values, then of tangents.
+    through the layers: errors of values, then of tangents. The ranges are centred on PyTorch's pre-activations and
+    the enclosed network is the smooth one: think of it with biases shifted so that both agree at x. All jumps have
+    one sign, so that differences of errors stay within one jump.
     """
     known = [layer.activation for layer in network.layers if layer.activation is not None]
     jumps = [found.value_error(upper) for found, (_, upper) in zip(known, ranges, strict=True)]

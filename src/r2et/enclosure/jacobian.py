@@ -90,7 +90,7 @@ def norm_bound(
     whole = (center.abs() * network.lengths).sum(-1)
     if shift is not None:
         whole = whole + shift[1].sqrt()
-    slack = 4 * len(network.base) * torch.finfo(square.dtype).eps
+    slack = 4 * sum(network.base.shape) * torch.finfo(square.dtype).eps
     square = square.clamp_min(0) + slack * whole**2
     # ||base^T (c + e) + y||^2 = ||base^T c + y||^2 + 2 e . base (base^T c + y) + e^T gram e, |e| <= radius
     if tilt is None or network.gram is None:

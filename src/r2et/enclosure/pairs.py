@@ -65,7 +65,7 @@ class Pairs:
         each have at least m pairs that are not certified.
         """
         k, others = self.top.shape[1], self.rest.shape[1]
-        pairs = radii.unflatten(1, (-1, k, others)).amin(1)
+        pairs = radii.nan_to_num(nan=0.0, posinf=torch.inf).unflatten(1, (-1, k, others)).amin(1)
         most = min(k, others)
         by_salient = pairs.sort(2).values[:, :, :most].sort(1).values
         by_other = pairs.sort(1).values[:, :most, :].sort(2).values

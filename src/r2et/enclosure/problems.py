@@ -101,7 +101,22 @@ class Reading:
             chosen = head(self.network, point_logits, labels, self.explainer.score)
             times_input = isinstance(self.explainer, GradientTimesInput)
             attributions = Attributions(self.network, flat, points, chosen, values, times_input)
+            self._check_gradient(attributions)
             yield Problem(attributions, Pairs.of(values, k, signed), logits, label)
+
+    def _check_gradient(self, attributions: Attributions) -> None:
+        """The gradient that is explained must be that of the network that is enclosed."""
+        factor = attributions.x.abs() if attributions.times_input else torch.ones_like(attributions.x)
+        read = attributions.gradient * (attributions.x if attributions.times_input else 1.0)
+        size = attributions.values.abs().amax(1, keepdim=True)
+        apart = (read - attributions.values).abs() > 1e-6 * size + attributions.unsure_at_x() * factor
+        if apart.any():
+            row, feature = apart.nonzero()[0].tolist()
+            raise ModelError(
+                f"{type(self.model).__name__} gives feature {feature} of input {row} an attribution of "
+                f"{float(attributions.values[row, feature]):.6g}, its layers, one by one, "
+                f'{float(read[row, feature]):.6g}: its backward pass is another one; use method="smoothing"'
+            )
 
     def _rows_at_once(self, features: int) -> int:
         widest = max([features, len(self.network.base), *(len(layer.bias) for layer in self.network.layers)])

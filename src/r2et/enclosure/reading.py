@@ -65,7 +65,7 @@ def extract(model: nn.Module, shape: torch.Size, detach: bool = True) -> Network
 
 class _Tracer(fx.Tracer):
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        return known(m) or super().is_leaf_module(m, module_qualified_name)
+        return known(m) or _kind(m) is not None or super().is_leaf_module(m, module_qualified_name)
 
 
 #: what `x.size(0)` stands for while a model is read
@@ -96,6 +96,21 @@ _CONVOLUTIONS: dict[type[nn.Module], Callable[..., Tensor]] = {
     nn.Conv3d: F.conv3d,
 }
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+_MAXIMA = (nn.MaxPool1d, nn.MaxPool2d)
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)
+
+
+def _kind(layer: nn.Module) -> type[nn.Module] | None:
+    """Which of the layers that are read a module is; a subclass counts if it computes the same."""
+    for kind in type(layer).__mro__:
+        if kind in (nn.Linear, *_CONVOLUTIONS, *_NORMS, *_HOMOGENEOUS, *_MAXIMA):
+            return kind if type(layer).forward is getattr(kind, "forward", None) else None
+    return None
+
+
+#: functions and methods that keep every entry in its row
+_RESHAPES = ("view", "reshape", "flatten", "mean", "squeeze", "unsqueeze", "contiguous")
 
 #: functions and methods by name, as modules that do the same
 _AS_MODULES: dict[str, Callable[..., nn.Module]] = {
@@ -114,7 +129,6 @@ _AS_MODULES: dict[str, Callable[..., nn.Module]] = {
     "adaptive_avg_pool2d": nn.AdaptiveAvgPool2d,
     "adaptive_avg_pool1d": nn.AdaptiveAvgPool1d,
     "dropout": lambda p=0.5, training=False, inplace=False: nn.Dropout(p).train(training),
-    "contiguous": nn.Identity,
 }
 
 
@@ -124,6 +138,12 @@ class _Reader:
     def __init__(self, model: nn.Module, shape: torch.Size, detach: bool) -> None:
         self.model, self.shape, self.detach = model, shape, detach
         self.layers: list[Layer] = []
+        for name, layer in model.named_modules():
+            if any(getattr(layer, hooks, None) for hooks in _HOOKS):
+                raise ModelError(
+                    f"layer {name!r} ({type(layer).__name__}) has hooks, which may change what it computes: "
+                    'remove them, or use method="smoothing"'
+                )
         self.modules = dict(model.named_modules())
 
     def network(self) -> Network:
@@ -151,7 +171,7 @@ class _Reader:
         return Network(tuple(self.layers), logits, base, blocks, gram, base.norm(dim=1))
 
     def _trace(self) -> fx.Graph:
-        if known(self.model) or type(self.model) in (nn.Linear, *_CONVOLUTIONS):
+        if known(self.model) or _kind(self.model) is not None:
             # a lone layer would be traced into its own code
             self.model = nn.Sequential(self.model)
             self.modules = dict(self.model.named_modules())
@@ -184,14 +204,46 @@ class _Reader:
             return self._constant(found) if isinstance(found, Tensor) else found
         args = fx.node.map_arg(node.args, lambda n: values[n])
         kwargs = fx.node.map_arg(node.kwargs, lambda n: values[n])
+        self._check_in_place(node)
         if node.op == "call_module":
-            return self._module(str(node.target), self.modules[str(node.target)], args[0])
+            return self._module(
+                str(node.target), self.modules[str(node.target)], next(iter([*args, *kwargs.values()]))
+            )
         if not any(isinstance(value, Affine) for value in (*_flat(args), *_flat(kwargs.values()))):
             # arithmetic on sizes and parameters
-            if node.op == "call_function":
-                return node.target(*args, **kwargs)  # type: ignore[operator]  # fx types it as str | Callable
-            return getattr(args[0], str(node.target))(*args[1:], **kwargs)
+            try:
+                if node.op == "call_function":
+                    return node.target(*args, **kwargs)  # type: ignore[operator]  # fx types it as str | Callable
+                return getattr(args[0], str(node.target))(*args[1:], **kwargs)
+            except TypeError as error:
+                raise ModelError(
+                    f"step {node.name!r} of {type(self.model).__name__} computes with the size of the batch, "
+                    "which a certificate cannot follow"
+                ) from error
         return self._call(node, args, kwargs)
+
+    def _check_in_place(self, node: fx.Node) -> None:
+        """A value that is overwritten and used again would be read as it was before."""
+        layer = self.modules.get(str(node.target)) if node.op == "call_module" else None
+        name = _name(node)
+        in_place = (
+            getattr(layer, "inplace", False) or node.kwargs.get("inplace") or name in ("iadd", "isub", "imul")
+        )
+        overwrites = (node.op == "call_method" and name.endswith("_")) or name in ("relu_", "leaky_relu_")
+        if not (in_place or overwrites) or not node.args:
+            return
+        changed = node.args[0]
+        while isinstance(changed, fx.Node):
+            if len(changed.users) > 1:
+                raise ModelError(
+                    f"step {node.name!r} of {type(self.model).__name__} overwrites a value that is used again; "
+                    "make it a copy (inplace=False, a + b in place of a += b)"
+                )
+            # what may share its memory with its input
+            shares = _name(changed) in _RESHAPES or isinstance(
+                self.modules.get(str(changed.target)), (nn.Flatten, nn.Unflatten, nn.Identity, *_DROPOUTS)
+            )
+            changed = changed.args[0] if shares and changed.args else None
 
     def _source(self, number: int, shape: torch.Size) -> Affine:
         size = math.prod(shape)
@@ -208,7 +260,7 @@ class _Reader:
             raise self._unknown(name, layer)
         if known(layer):
             return self._activate(name, activation(layer), z)
-        kind = type(layer)
+        kind = _kind(layer)
         if kind is nn.Linear:
             weight = self._constant(layer.weight)
             return z.mapped(lambda rows: F.linear(rows, weight), self._bias(layer))
@@ -219,9 +271,9 @@ class _Reader:
             return z.mapped(lambda rows: convolve(rows, weight, None, *settings), shift)
         if kind in _NORMS and layer.running_mean is not None and not layer.training:
             return self._batch_norm(layer, z)
-        if kind in _HOMOGENEOUS and not (layer.training and "Dropout" in kind.__name__):
+        if kind in _HOMOGENEOUS and not (layer.training and isinstance(layer, _DROPOUTS)):
             return z.mapped(layer)
-        if kind in (nn.MaxPool1d, nn.MaxPool2d):
+        if kind in _MAXIMA:
             return self._max_pool(name, layer, z)
         raise self._unknown(name, layer)
 
@@ -274,7 +326,7 @@ class _Reader:
         return total.mapped(lambda rows: rows.unflatten(1, entries.shape).sum(-1).reshape(len(rows), *sides))
 
     def _call(self, node: fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        name = str(getattr(node.target, "__name__", node.target)).removesuffix("_") or str(node.target)
+        name = _name(node).removesuffix("_")
         first = args[0]
         if name in ("add", "iadd", "sub", "isub") and len(args) == 2 and not kwargs:
             return self._sum(first, args[1], -1.0 if "sub" in name else 1.0)
@@ -287,7 +339,7 @@ class _Reader:
                 return first.mapped(operator.neg)
             if name in ("size", "getattr"):
                 return self._size(node, first, args, kwargs)
-            if name in ("view", "reshape", "flatten", "mean", "squeeze", "unsqueeze"):
+            if name in _RESHAPES:
                 return self._reshape(name, first, args[1:], kwargs, node)
             if name in _AS_MODULES:
                 return self._module(node.name, _AS_MODULES[name](*args[1:], **kwargs), first)
@@ -305,8 +357,15 @@ class _Reader:
                 )
             return first.plus(second, sign)
         if isinstance(first, Affine):
-            return Affine(first.terms, first.bias + sign * second)
-        return Affine({s: sign * matrix for s, matrix in second.terms.items()}, first + sign * second.bias)
+            found = Affine(first.terms, first.bias + sign * second)
+        else:
+            found = Affine({s: sign * matrix for s, matrix in second.terms.items()}, first + sign * second.bias)
+        if any(matrix.shape[1:] != found.bias.shape[1:] for matrix in found.terms.values()):
+            raise ModelError(
+                f"a constant turns values of shape {tuple(next(iter(found.terms.values())).shape[1:])} "
+                f"into {tuple(found.bias.shape[1:])}: a certificate needs equal shapes"
+            )
+        return found
 
     @staticmethod
     def _size(node: fx.Node, z: Affine, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -336,6 +395,10 @@ class _Reader:
         if name == "view":
             operation = Tensor.reshape
         return z.mapped(apply)
+
+
+def _name(node: fx.Node) -> str:
+    return str(getattr(node.target, "__name__", node.target))
 
 
 def _flat(values: Any) -> list[Any]:

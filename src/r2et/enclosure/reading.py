@@ -4,8 +4,6 @@ residual sums are folded into matrices. What is not known is an error that names
 
 import math
 import operator
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,38 +12,22 @@ from torch import Tensor, fx, nn
 
 from r2et._checks import ModelError
 from r2et.enclosure.activations import Activation, MaxPool, activation, known
+from r2et.enclosure.affine import Affine
+from r2et.enclosure.layers import (
+    AS_MODULES,
+    CONVOLUTIONS,
+    DROPOUTS,
+    HOMOGENEOUS,
+    HOOKS,
+    MAXIMA,
+    NORMS,
+    RESHAPES,
+    kind_of,
+)
 from r2et.enclosure.network import INPUT, Layer, Network
 
-#: entries of the largest matrix that is built, 1 GB in float64
-LARGEST_MATRIX = 2**27
-
-
-@dataclass(frozen=True)
-class Affine:
-    """sum over sources of matrix @ source + bias, as a function of the input and of activations.
-
-    Attributes:
-        terms: for each source its matrix, (size of the source, *shape): row s is what source entry s adds.
-        bias: (1, *shape).
-    """
-
-    terms: dict[int, Tensor]
-    bias: Tensor
-
-    def mapped(self, linear: Callable[[Tensor], Tensor], shift: Tensor | float = 0.0) -> "Affine":
-        """After a linear map of batches (rows, *shape), and a shift."""
-        if any(matrix.numel() > LARGEST_MATRIX for matrix in self.terms.values()):
-            shape = tuple(max(self.terms.values(), key=Tensor.numel).shape)
-            raise ModelError(f"the network is too large for enclosures: a linear map has shape {shape}")
-        return Affine({source: linear(matrix) for source, matrix in self.terms.items()}, linear(self.bias) + shift)
-
-    def plus(self, other: "Affine", sign: float = 1.0) -> "Affine":
-        """The sum of two, or their difference with sign -1."""
-        terms = dict(self.terms)
-        for source, matrix in other.terms.items():
-            added = sign * matrix
-            terms[source] = terms[source] + added if source in terms else added
-        return Affine(terms, self.bias + sign * other.bias)
+#: what `x.size(0)` stands for while a model is read
+_BATCH = object()
 
 
 def extract(model: nn.Module, shape: torch.Size, detach: bool = True) -> Network:
@@ -65,71 +47,7 @@ def extract(model: nn.Module, shape: torch.Size, detach: bool = True) -> Network
 
 class _Tracer(fx.Tracer):
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        return known(m) or _kind(m) is not None or super().is_leaf_module(m, module_qualified_name)
-
-
-#: what `x.size(0)` stands for while a model is read
-_BATCH = object()
-
-#: linear modules that act on each row of a batch and add nothing
-_HOMOGENEOUS = (
-    nn.Identity,
-    nn.Flatten,
-    nn.Unflatten,
-    nn.AvgPool1d,
-    nn.AvgPool2d,
-    nn.AvgPool3d,
-    nn.AdaptiveAvgPool1d,
-    nn.AdaptiveAvgPool2d,
-    nn.AdaptiveAvgPool3d,
-    nn.ZeroPad1d,
-    nn.ZeroPad2d,
-    nn.Dropout,
-    nn.Dropout1d,
-    nn.Dropout2d,
-    nn.Dropout3d,
-    nn.AlphaDropout,
-)
-_CONVOLUTIONS: dict[type[nn.Module], Callable[..., Tensor]] = {
-    nn.Conv1d: F.conv1d,
-    nn.Conv2d: F.conv2d,
-    nn.Conv3d: F.conv3d,
-}
-_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-_MAXIMA = (nn.MaxPool1d, nn.MaxPool2d)
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-_DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)
-
-
-def _kind(layer: nn.Module) -> type[nn.Module] | None:
-    """Which of the layers that are read a module is; a subclass counts if it computes the same."""
-    for kind in type(layer).__mro__:
-        if kind in (nn.Linear, *_CONVOLUTIONS, *_NORMS, *_HOMOGENEOUS, *_MAXIMA):
-            return kind if type(layer).forward is getattr(kind, "forward", None) else None
-    return None
-
-
-#: functions and methods that keep every entry in its row
-_RESHAPES = ("view", "reshape", "flatten", "mean", "squeeze", "unsqueeze", "contiguous")
-
-#: functions and methods by name, as modules that do the same
-_AS_MODULES: dict[str, Callable[..., nn.Module]] = {
-    "relu": lambda inplace=False: nn.ReLU(),
-    "relu_": lambda: nn.ReLU(),
-    "leaky_relu": lambda negative_slope=0.01, inplace=False: nn.LeakyReLU(negative_slope),
-    "softplus": lambda beta=1.0, threshold=20.0: nn.Softplus(beta, threshold),
-    "tanh": lambda: nn.Tanh(),
-    "sigmoid": lambda: nn.Sigmoid(),
-    "gelu": lambda approximate="none": nn.GELU(approximate),
-    "silu": lambda inplace=False: nn.SiLU(),
-    "max_pool2d": nn.MaxPool2d,
-    "max_pool1d": nn.MaxPool1d,
-    "avg_pool2d": nn.AvgPool2d,
-    "avg_pool1d": nn.AvgPool1d,
-    "adaptive_avg_pool2d": nn.AdaptiveAvgPool2d,
-    "adaptive_avg_pool1d": nn.AdaptiveAvgPool1d,
-    "dropout": lambda p=0.5, training=False, inplace=False: nn.Dropout(p).train(training),
-}
+        return known(m) or kind_of(m) is not None or super().is_leaf_module(m, module_qualified_name)
 
 
 class _Reader:
@@ -139,7 +57,7 @@ class _Reader:
         self.model, self.shape, self.detach = model, shape, detach
         self.layers: list[Layer] = []
         for name, layer in model.named_modules():
-            if any(getattr(layer, hooks, None) for hooks in _HOOKS):
+            if any(getattr(layer, hooks, None) for hooks in HOOKS):
                 raise ModelError(
                     f"layer {name!r} ({type(layer).__name__}) has hooks, which may change what it computes: "
                     'remove them, or use method="smoothing"'
@@ -171,7 +89,7 @@ class _Reader:
         return Network(tuple(self.layers), logits, base, blocks, gram, base.norm(dim=1))
 
     def _trace(self) -> fx.Graph:
-        if known(self.model) or _kind(self.model) is not None:
+        if known(self.model) or kind_of(self.model) is not None:
             # a lone layer would be traced into its own code
             self.model = nn.Sequential(self.model)
             self.modules = dict(self.model.named_modules())
@@ -240,8 +158,8 @@ class _Reader:
                     "make it a copy (inplace=False, a + b in place of a += b)"
                 )
             # what may share its memory with its input
-            shares = _name(changed) in _RESHAPES or isinstance(
-                self.modules.get(str(changed.target)), (nn.Flatten, nn.Unflatten, nn.Identity, *_DROPOUTS)
+            shares = _name(changed) in RESHAPES or isinstance(
+                self.modules.get(str(changed.target)), (nn.Flatten, nn.Unflatten, nn.Identity, *DROPOUTS)
             )
             changed = changed.args[0] if shares and changed.args else None
 
@@ -260,20 +178,20 @@ class _Reader:
             raise self._unknown(name, layer)
         if known(layer):
             return self._activate(name, activation(layer), z)
-        kind = _kind(layer)
+        kind = kind_of(layer)
         if kind is nn.Linear:
             weight = self._constant(layer.weight)
             return z.mapped(lambda rows: F.linear(rows, weight), self._bias(layer))
-        if kind in _CONVOLUTIONS and layer.padding_mode == "zeros":
-            weight, convolve = self._constant(layer.weight), _CONVOLUTIONS[kind]
+        if kind in CONVOLUTIONS and layer.padding_mode == "zeros":
+            weight, convolve = self._constant(layer.weight), CONVOLUTIONS[kind]
             settings = (layer.stride, layer.padding, layer.dilation, layer.groups)
             shift = self._bias(layer, z.bias.ndim)
             return z.mapped(lambda rows: convolve(rows, weight, None, *settings), shift)
-        if kind in _NORMS and layer.running_mean is not None and not layer.training:
+        if kind in NORMS and layer.running_mean is not None and not layer.training:
             return self._batch_norm(layer, z)
-        if kind in _HOMOGENEOUS and not (layer.training and isinstance(layer, _DROPOUTS)):
+        if kind in HOMOGENEOUS and not (layer.training and isinstance(layer, DROPOUTS)):
             return z.mapped(layer)
-        if kind in _MAXIMA:
+        if kind in MAXIMA:
             return self._max_pool(name, layer, z)
         raise self._unknown(name, layer)
 
@@ -339,10 +257,10 @@ class _Reader:
                 return first.mapped(operator.neg)
             if name in ("size", "getattr"):
                 return self._size(node, first, args, kwargs)
-            if name in _RESHAPES:
+            if name in RESHAPES:
                 return self._reshape(name, first, args[1:], kwargs, node)
-            if name in _AS_MODULES:
-                return self._module(node.name, _AS_MODULES[name](*args[1:], **kwargs), first)
+            if name in AS_MODULES:
+                return self._module(node.name, AS_MODULES[name](*args[1:], **kwargs), first)
         raise ModelError(
             f"no enclosure is known for the operation {name!r} (step {node.name!r} of "
             f'{type(self.model).__name__}); use layers that are known, or method="smoothing"'

@@ -88,6 +88,15 @@ def certificates_page(results: dict[str, Any]) -> str:
             f"{cell['largest certified / attack']:.4f} | {cell['flips within 1.5 x']:.0%} | "
             f"{cell['first order above the attack']:.0%} | {cell['milliseconds']:.1f} |"
         )
+    for cell in brackets:
+        if cell.get("zero"):
+            lines += [
+                "",
+                f"{cell['data']}, {cell['network']}: the radius is 0 at {cell['zero']} of {cell['rows']} inputs, and an "
+                f"attack of norm below 1e-5 does change the list at {cell['zero and flipped by a norm below 1e-5']} of "
+                "them. On a flat background the entries of a max-pooling window are equal, and any change picks "
+                "another one. The other columns are about the rest.",
+            ]
     (headline, milliseconds), *_ = speed.items()
     largest = speed["784 pixels, two layers of 100, k 50"]
     lines += [

@@ -38,6 +38,20 @@ def test_a_vanishing_slope_gives_no_endless_radius():
     assert 0 <= float(found.radius) <= 40
 
 
+def test_a_gradient_made_of_rounding_errors_is_not_certified():
+    """gelu'(-9) is 1e-17, and PyTorch computes it to the precision of 1: the list is one of rounding errors."""
+    model = nn.Sequential(nn.Linear(3, 1), nn.GELU(), nn.Linear(1, 2)).double()
+    with torch.no_grad():
+        model[0].weight.copy_(torch.tensor([[1.0, 2.0, 3.0]]))
+        model[0].bias.fill_(-9.0)
+        model[2].weight.copy_(torch.tensor([[1.0], [-1.0]]))
+    found = certify(model, torch.zeros(1, 3, dtype=torch.float64), 1)
+    assert float(found.radius) == 0
+    with torch.no_grad():
+        model[0].bias.fill_(-3.0)
+    assert float(certify(model, torch.zeros(1, 3, dtype=torch.float64), 1).radius) > 0
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_unscaled_inputs_of_a_gelu_net(seed):
     from sklearn.datasets import load_breast_cancer

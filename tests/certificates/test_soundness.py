@@ -153,6 +153,7 @@ def pushed_points(model, x, radius, explainer, k, pairs=1, steps=10, seed=None):
         strongest = scores.masked_fill(top, -torch.inf).topk(count).values
         loss = ((weakest - strongest).sum(1) / scores.detach().abs().amax(1).clamp_min(1e-300)).sum()
         slope = torch.autograd.grad(loss, point)[0] if loss.requires_grad else torch.zeros_like(x)
+        slope = slope.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)  # of attributions that all but vanish
         size = radius * max(0.1, 0.8**step) / slope.flatten(1).norm(dim=1).clamp_min(1e-300)
         delta = delta - row_times(size, x) * slope
         length = delta.flatten(1).norm(dim=1).clamp_min(1e-300)

@@ -134,7 +134,7 @@ EXPLAINERS = [
 ]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15, deadline=None, derandomize=True)  # more of them by hand: a find must not depend on luck
 @given(data=st.data(), seed=st.integers(0, 10**6))
 def test_random_networks_hold(data, seed):
     n, classes = data.draw(st.integers(2, 6)), data.draw(st.integers(2, 4))

@@ -9,10 +9,12 @@ from r2et.enclosure.ball import Ball, march
 from r2et.enclosure.box import Box
 from r2et.enclosure.head import Head
 from r2et.enclosure.jacobian import norm_bound
-from r2et.enclosure.network import Network
+from r2et.enclosure.network import INPUT, Network
 
 #: entries of the largest tensor that is kept for a group of functionals: larger ones leave the processor's cache
 ENTRIES_AT_ONCE = 2**17
+#: relative error of a slope of 1 that rounding may cause, with room for what sums of many terms add
+ROUNDING = 1e-13
 
 
 class Attributions:
@@ -43,6 +45,30 @@ class Attributions:
     def gradient(self) -> Tensor:
         """The gradient of the score at x (the mean over copies), (N, n)."""
         return self.mean(self._start.cotangent).center @ self.network.base
+
+    def floor(self) -> Tensor:
+        """What rounding may leave of a vanishing attribution, (N, n).
+
+        Slopes are rounded to the precision of 1, not of themselves: where all of them are tiny, a gradient is made
+        of rounding errors. Their size follows from the absolute values of all weights on the way.
+        """
+        network, slopes = self.network, self._start.slopes
+        pulls = [torch.zeros_like(slope.center) for slope in slopes]
+        total = self.points.new_zeros(self.points.shape)
+        for source, matrix in self.head.matrices.items():
+            pulls[source] = pulls[source] + matrix.abs().sum(1)
+        last = len(network.layers)
+        if last in network.blocks:
+            total = total + self.head.rows.abs().sum(1) @ network.base[network.blocks[last]].abs()
+        for number in reversed(range(last)):
+            back = pulls[number] * (1 + slopes[number].magnitude)
+            for source, matrix in network.layers[number].matrices.items():
+                if source == INPUT:
+                    total = total + back @ matrix.abs()
+                else:
+                    pulls[source] = pulls[source] + back @ matrix.abs()
+        found = ROUNDING * self.mean(Box(total, total)).center
+        return found * (1 + self.x.abs()) if self.times_input else found
 
     def unsure_at_x(self) -> Tensor:
         """How far `gradient` may be from PyTorch's: at a hinge, or above softplus's switch, (N, n)."""

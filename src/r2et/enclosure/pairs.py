@@ -35,8 +35,8 @@ class Pairs:
     both: bool
 
     @staticmethod
-    def of(attributions: Tensor, k: int, signed: bool) -> "Pairs":
-        """From signed attributions (N, n) at x."""
+    def of(attributions: Tensor, k: int, signed: bool, floor: Tensor | None = None) -> "Pairs":
+        """From signed attributions (N, n) at x, of which rounding may have made up to `floor` (N, n)."""
         order = ranking.order(attributions if signed else attributions.abs())
         top, rest = order[:, :k], order[:, k:]
         salient, other = attributions.gather(1, top), attributions.gather(1, rest)
@@ -44,6 +44,8 @@ class Pairs:
         strong = (sign * salient).unsqueeze(2)
         weak = other.unsqueeze(1)
         tie = TIE * (strong.abs() + weak.abs())
+        if floor is not None:
+            tie = tie + floor.gather(1, top).unsqueeze(2) + floor.gather(1, rest).unsqueeze(1)
         gaps = [strong - weak] if signed else [strong - weak, strong + weak]
         ties = tie.flatten(1).repeat(1, len(gaps))
         return Pairs(top, rest, sign, torch.stack(gaps, 1).flatten(1) - ties, ties, not signed)

@@ -101,15 +101,16 @@ class Reading:
             chosen = head(self.network, point_logits, labels, self.explainer.score)
             times_input = isinstance(self.explainer, GradientTimesInput)
             attributions = Attributions(self.network, flat, points, chosen, values, times_input)
-            self._check_gradient(attributions)
-            yield Problem(attributions, Pairs.of(values, k, signed), logits, label)
+            floor = attributions.floor()
+            self._check_gradient(attributions, floor)
+            yield Problem(attributions, Pairs.of(values, k, signed, floor), logits, label)
 
-    def _check_gradient(self, attributions: Attributions) -> None:
+    def _check_gradient(self, attributions: Attributions, floor: Tensor) -> None:
         """The gradient that is explained must be that of the network that is enclosed."""
         factor = attributions.x.abs() if attributions.times_input else torch.ones_like(attributions.x)
         read = attributions.gradient * (attributions.x if attributions.times_input else 1.0)
         size = attributions.values.abs().amax(1, keepdim=True)
-        apart = (read - attributions.values).abs() > 1e-6 * size + attributions.unsure_at_x() * factor
+        apart = (read - attributions.values).abs() > 1e-6 * size + floor + attributions.unsure_at_x() * factor
         if apart.any():
             row, feature = apart.nonzero()[0].tolist()
             raise ModelError(

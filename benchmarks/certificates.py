@@ -141,9 +141,9 @@ def bracket(data_name: str, net: str, explanation: str) -> dict[str, Any]:
     attack = MinimalFlip(k=K, radius=far, pairs=12, width=4, steps=25, explainer=explainer)(model, x)
     flipped = attack.precision < 1
     first = r2et.certify(model, x, K, explainer=explainer, method="first-order").radius
-    # where a tie decides the list at x, the radius is 0 and a tiny attack shows that it is right
-    positive = flipped & (radius > 0)
-    share = radius[positive] / attack.distance[positive]
+    # where a tie decides the list at x, the true radius is 0, as a tiny attack shows: no share of it can be had
+    untied = flipped & ((radius > 0) | (attack.distance >= 1e-5))
+    share = radius[untied] / attack.distance[untied]
     # the certified precision of the whole batch at the median radius of 0, 1 and 2 displaced features
     claims = [value for m in range(3) if (value := float(certificate.limits[:, m].median())) > 0]
     strong = BoundaryAttack(k=K, radius=far, steps=100, explainer=explainer)(model, x, radii=claims)

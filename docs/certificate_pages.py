@@ -95,7 +95,7 @@ def certificates_page(results: dict[str, Any]) -> str:
                 f"{cell['data']}, {cell['network']}: the radius is 0 at {cell['zero']} of {cell['rows']} inputs, and an "
                 f"attack of norm below 1e-5 does change the list at {cell['zero and flipped by a norm below 1e-5']} of "
                 "them. On a flat background the entries of a max-pooling window are equal, and any change picks "
-                "another one. The other columns are about the rest.",
+                "another one. *certified / attack* is the median over the other inputs, with the remaining zeros.",
             ]
     (headline, milliseconds), *_ = speed.items()
     largest = speed["784 pixels, two layers of 100, k 50"]

@@ -77,7 +77,7 @@ def search_on(model, x, k, explainer=None, radius=1.0, **settings):
     )
 
 
-# the losses, from the formulas of MATH.md, section 5
+# the losses, from their formulas
 
 
 def naive_hinge(top, scores, k):
@@ -407,7 +407,7 @@ def test_the_first_search_starts_at_x_and_needs_no_seed():
 @pytest.mark.parametrize("kind", ["relu", "softplus"])
 @pytest.mark.parametrize("radius", [0.3, 1.0])
 def test_stronger_than_er_attack_at_equal_steps(kind, radius, loss):
-    """MATH.md, section 5: two to three times as many features displaced, and in a chosen case at least 1.5."""
+    """Two to three times as many features displaced, and in a chosen case at least 1.5."""
     model, x = trained(kind)
     boundary = BoundaryAttack(k=8, radius=radius, steps=50, loss=loss)(model, x)
     er = ERAttack(k=8, radius=radius, steps=50)(model, x)

@@ -13,7 +13,7 @@ from tests.models_with_answers import OneNeuron, Pair, Quadratic, Siamese, mlp, 
 
 
 def functionals(scores, k, reduce):
-    """The functionals d of F2 (MATH.md, section 1): the top-k set stays where every d . g > 0."""
+    """The functionals d: the top-k set stays where every d . g > 0."""
     n = len(scores)
     magnitudes = scores if reduce == "signed" else scores.abs()
     top = naive_order(magnitudes.tolist())[:k]
@@ -262,6 +262,33 @@ def test_a_relu_that_switches_on(gap):
     result = MinimalFlip(k=1, radius=3.0)(Switch(gap), torch.zeros(1, 3, dtype=torch.float64))
     assert float(result.precision) == 0.0
     assert 1.0 <= float(result.distance) <= 1.02
+
+
+def pooled_features():
+    """Logit 1 is 3 max(x_0, x_1) + 2 max(x_2, x_3), logit 0 is 0."""
+    model = nn.Sequential(nn.Unflatten(1, (1, 4)), nn.MaxPool1d(2), nn.Flatten(), nn.Linear(2, 2)).double()
+    with torch.no_grad():
+        model[3].weight.copy_(torch.tensor([[0.0, 0.0], [3.0, 2.0]]))
+        model[3].bias.zero_()
+    return model
+
+
+@pytest.mark.parametrize(("k", "apart"), [(1, 0.5), (2, 0.3)])
+def test_a_pooling_window_that_passes_on_another_entry(k, apart):
+    # gradients are constant up to the hinges: no slope points there
+    x = torch.tensor([[1.0, 0.5, 2.0, 1.7]], dtype=torch.float64)
+    result = MinimalFlip(k=k, radius=2.0)(pooled_features(), x)
+    assert float(result.distance) == pytest.approx(apart / math.sqrt(2), rel=2e-3)
+    assert float(result.distance) > apart / math.sqrt(2)
+
+
+def test_hinges_are_crossed_along_what_can_move():
+    x = torch.tensor([[1.0, 0.5, 2.0, 1.7]], dtype=torch.float64)
+    result = MinimalFlip(k=1, radius=2.0)(pooled_features(), x, domain=Domain(frozen=[1]))
+    # alone, feature 0 has to fall by all of what it is ahead
+    assert float(result.distance) == pytest.approx(0.5, rel=2e-3)
+    none = MinimalFlip(k=1, radius=2.0)(pooled_features(), x, domain=Domain(frozen=[0, 1]))
+    assert float(none.precision) == 1.0
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])

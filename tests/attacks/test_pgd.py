@@ -186,7 +186,7 @@ def test_flip_below():
 
 
 def test_first_flip_of_a_pair_is_the_earliest_of_its_inputs():
-    """MATH.md section 2, shapes: precision is a mean over the two inputs, first_flip the earliest."""
+    """Precision is a mean over the two inputs, first_flip the earliest."""
     x = normal(12, 2, 6, seed=4)
     model = Siamese(6)
     run = ERAttack(

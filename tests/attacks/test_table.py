@@ -315,7 +315,7 @@ def test_a_two_class_linear_model_does_not_change(attack, norm):
 
 @every_attack
 def test_negative_control_a_linear_model_of_three_classes_does(attack):
-    """MATH.md, section 1: with more classes the gradient of the log-odds turns."""
+    """With more classes the gradient of the log-odds turns."""
     model, x = linear(classes=3), normal(12, 6, seed=4)
     assert (ATTACKS[attack](k=2, radius=3.0)(model, x).precision < 1).any()
 

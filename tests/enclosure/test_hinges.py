@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from r2et.enclosure import extract
-from r2et.enclosure.hinges import hinge_distances
+from r2et.enclosure.hinges import hinge_distances, nearest_hinges
 from tests.models_with_answers import generator, mlp, normal
 
 
@@ -32,7 +32,7 @@ def deep(activation):
     ).double()  # fmt: skip
 
 
-@pytest.mark.parametrize(
+every_kind = pytest.mark.parametrize(
     ("model", "shape"),
     [
         (mlp(5, activation=nn.ReLU), (5,)),
@@ -41,6 +41,9 @@ def deep(activation):
         (pooled(), (1, 4, 4)),
     ],
 )
+
+
+@every_kind
 def test_no_direction_leaves_the_region_sooner_and_one_leaves_it_then(model, shape):
     network = extract(model, torch.Size(shape))
     x = normal(6, *shape, seed=2).flatten(1)
@@ -54,6 +57,25 @@ def test_no_direction_leaves_the_region_sooner_and_one_leaves_it_then(model, sha
         assert (inside == home).all()
         outside = pattern(network, x[row] + 3 * radius[row] * directions)
         assert (outside != home).any()
+
+
+@every_kind
+def test_the_step_to_the_nearest_hinge_ends_there(model, shape):
+    network = extract(model, torch.Size(shape))
+    x = normal(6, *shape, seed=2).flatten(1)
+    distances, steps = nearest_hinges(network, x, 3)
+    assert torch.equal(distances, hinge_distances(network, x).sort(1).values[:, :3])
+    assert torch.allclose(steps.norm(dim=2), torch.ones(6, 3, dtype=torch.float64))
+    ends = distances[:, :1] * steps[:, 0]
+    assert torch.equal(pattern(network, x + 0.9999 * ends), pattern(network, x))
+    assert (pattern(network, x + 1.0001 * ends) != pattern(network, x)).any(1).all()
+
+
+def test_fewer_hinges_than_asked_for():
+    network = extract(mlp(5, hidden=2, activation=nn.ReLU), torch.Size([5]))
+    distances, steps = nearest_hinges(network, normal(4, 5), 3)
+    assert distances[:, 2].isinf().all()
+    assert not steps[:, 2].any()
 
 
 def test_a_relu_neuron_by_hand():

@@ -49,7 +49,7 @@ def test_limits_never_exceed_what_every_way_of_displacement_needs(seed, k, other
             assert float(limits[row, m]) <= exact[m]
         # the first is the smallest radius of all, exactly
         assert float(limits[row, 0]) == exact[0] == float(radii[row].min())
-        # and every one is the count of MATH.md: m salient and m other features with m open pairs each
+        # and every one is the count of its docstring: m salient and m other features with m open pairs each
         for m in range(1, k + 1):
             for at in range(6):
                 still_open = pooled[row] <= at

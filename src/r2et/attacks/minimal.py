@@ -7,16 +7,20 @@ import torch
 from torch import Tensor, nn
 
 from r2et import validate
-from r2et._checks import InputError, check_count, check_positive
+from r2et._checks import InputError, ModelError, check_count, check_positive
 from r2et.attacks.base import Attack
 from r2et.attacks.boundary import BoundaryAttack, surrogate
 from r2et.attacks.search import Search, rowwise
+from r2et.enclosure.hinges import nearest_hinges
+from r2et.enclosure.reading import extract
 from r2et.explain.base import derivative, forward
 
 #: softplus sharpness of the copies of a piecewise-linear net
 BETAS = (3.0, 10.0, 30.0)
 #: of BoundaryAttack on rows for which the pairs led nowhere
 SEARCH_STEPS = 50
+#: hinges of a piecewise-linear net that are crossed, if inputs and matrices are not larger
+HINGES, HINGE_FEATURES, HINGE_ENTRIES = 48, 512, 2**22
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +29,9 @@ class MinimalFlip(Attack):
 
     For a pair with gap phi the next iterate is x0 - 1.01 (phi + grad phi . (x0 - x)) grad phi / ||grad phi||^2:
     the point nearest to x0 where the gap, linearised at x, crosses zero. Each of the `pairs` nearest pairs is
-    followed on its own; where none of them leads to a flip, BoundaryAttack looks for one. `distance` of the result
-    is the norm of the smallest flip found within `radius`; a row without one keeps its clean input and a P@k of 1.
+    followed on its own; where none of them leads to a flip, BoundaryAttack looks for one. A small net also steps
+    just over each of the nearest hinges of ReLU and max-pooling, where its gradient jumps. `distance` is the norm
+    of the smallest flip found within `radius`; a row without one keeps its clean input and a P@k of 1.
 
     Args:
         radius: no flip farther away than this is looked for.
@@ -66,7 +71,7 @@ class MinimalFlip(Attack):
 
     def iterations(self) -> int:
         """Steps of all pairs and copies, the search for what they missed, and the bisection, at most."""
-        return self.steps * self.pairs * len(BETAS) + SEARCH_STEPS + self.halvings
+        return self.steps * self.pairs * len(BETAS) + HINGES + SEARCH_STEPS + self.halvings
 
     def run(self, search: Search) -> None:
         """Follow the nearest pairs, then bisect between x and the nearest flip."""
@@ -78,8 +83,30 @@ class MinimalFlip(Attack):
                 for _ in range(self.steps):
                     x = self._step(search, guide, x, weights)
                     search.submit(search.evaluate(x))
+        self._cross_hinges(search)
         self._search_for_missed(search)
         self._bisect(search)
+
+    def _cross_hinges(self, search: Search) -> None:
+        """One step over each of the nearest hinges, where the network is small enough to be read."""
+        flat = search.x.flatten(start_dim=1)
+        if search.explainer.inputs != 1 or flat.shape[1] > HINGE_FEATURES:
+            return
+        try:
+            network = extract(search.model, search.x.shape[1:])
+        except ModelError:
+            return
+        widest = max((len(layer.bias) for layer in network.layers), default=0)
+        if network.smooth or flat.shape[1] * widest > HINGE_ENTRIES:
+            return
+        movable = search.movable.to(flat).double()
+        found = [nearest_hinges(network, row, HINGES, movable) for row in flat.double().split(1)]
+        distances, steps = (torch.cat(parts).to(flat) for parts in zip(*found, strict=True))
+        over = 1.001 * distances + torch.finfo(flat.dtype).eps ** 0.5
+        over = torch.where(over.isfinite(), over, 0.0)
+        for number in range(HINGES):
+            step = (over[:, number, None] * steps[:, number]).reshape(search.x.shape)
+            search.submit(search.evaluate(search.project(search.x + step)))
 
     def _search_for_missed(self, search: Search) -> None:
         """Rows without a flip so far get one from BoundaryAttack, if it finds any."""

@@ -1,5 +1,7 @@
 """Piecewise-linear networks: how far each neuron is from the edge of the linear region that holds the input."""
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
@@ -19,10 +21,43 @@ def hinge_distances(network: Network, x: Tensor) -> Tensor:
         network: piecewise linear.
         x: (N, n), float64.
     """
+    found = [_distance(gap, towards) for gap, towards in _hinges(network, x)]
+    return torch.cat([x.new_full((len(x), 1), torch.inf), *found], 1)
+
+
+def nearest_hinges(
+    network: Network, x: Tensor, count: int, movable: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """The nearest hinges: distances (N, count), infinite where there are fewer, and unit steps (N, count, n).
+
+    Args:
+        network: smooth layers are passed by.
+        x: (N, n), float64.
+        count: how many.
+        movable: 1 for features that a step may change, else 0, (n,); None = all.
+
+    >>> from r2et.enclosure.reading import extract
+    >>> network = extract(torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2)),
+    ...                   torch.Size([2]))
+    >>> distances, steps = nearest_hinges(network, torch.randn(5, 2).double(), 2)
+    >>> distances.shape, steps.shape
+    (torch.Size([5, 2]), torch.Size([5, 2, 2]))
+    """
+    distances = x.new_full((len(x), count), torch.inf)
+    steps = x.new_zeros(len(x), count, x.shape[1])
+    for gap, towards in _hinges(network, x):
+        if movable is not None:
+            towards = towards * movable
+        distances, order = torch.cat([distances, _distance(gap, towards)], 1).topk(count, 1, largest=False)
+        steps = torch.cat([steps, towards], 1).gather(1, order.unsqueeze(2).expand(-1, -1, x.shape[1]))
+    return distances, steps / steps.norm(dim=2, keepdim=True).clamp_min(torch.finfo(x.dtype).tiny)
+
+
+def _hinges(network: Network, x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Layer by layer, what each neuron is away from its hinge (N, m), and the slope towards it (N, m, n)."""
     inner, _ = network.forward(x)
     slopes: list[Box] = []
     jacobians: list[Box | None] = []
-    distances = [x.new_full((len(x), 1), torch.inf)]
     for number, (layer, z) in enumerate(zip(network.layers, inner, strict=True)):
         found = jacobian(network, number, layer.matrices, slopes, jacobians, len(x))
         jacobians.append(found)
@@ -31,15 +66,15 @@ def hinge_distances(network: Network, x: Tensor) -> Tensor:
             if found is None
             else found.center @ network.base
         )
-        distances.append(_distances(layer, z, rows))
         assert layer.activation is not None
+        if not layer.activation.smooth:
+            yield _gaps(layer, z, rows)
         slopes.append(Box.between(*layer.activation.slope(z, z)))
-    return torch.cat(distances, 1)
 
 
-def _distances(layer: Layer, z: Tensor, rows: Tensor) -> Tensor:
+def _gaps(layer: Layer, z: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     if not isinstance(layer.activation, MaxPool):
-        return _ratio(z.abs(), rows.norm(dim=2))
+        return z.abs(), torch.where(z > 0, -1.0, 1.0).to(z).unsqueeze(2) * rows
     pool = layer.activation
     winner = pool.winner(z).long().argmax(-1, keepdim=True)
     size = pool.valid.shape
@@ -47,11 +82,12 @@ def _distances(layer: Layer, z: Tensor, rows: Tensor) -> Tensor:
     slopes = rows.unflatten(1, size)
     best = entries.gather(2, winner)
     steepest = slopes.gather(2, winner.unsqueeze(3).expand(-1, -1, -1, slopes.shape[3]))
-    apart = _ratio(best - entries, (steepest - slopes).norm(dim=3))
-    itself = torch.arange(size[1], device=z.device) == winner
-    return apart.masked_fill(itself | ~pool.valid, torch.inf).flatten(1)
+    # an entry never trades places with padding, and has none to trade with itself
+    towards = (slopes - steepest).masked_fill(~pool.valid.unsqueeze(-1), 0.0)
+    return (best - entries).flatten(1), towards.flatten(1, 2)
 
 
-def _ratio(gap: Tensor, slope: Tensor) -> Tensor:
+def _distance(gap: Tensor, towards: Tensor) -> Tensor:
     """gap / slope; infinite where nothing moves, also for a gap of zero: equal functions never trade places."""
+    slope = towards.norm(dim=2)
     return torch.where(slope > 0, gap / slope, torch.inf)

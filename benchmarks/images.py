@@ -41,10 +41,6 @@ EVALUATIONS = {
 }
 
 
-def options_of(data_name: str) -> dict[str, Any]:
-    return {"size": 64} if data_name == "oct" else {}
-
-
 def accuracy(model: Any, x: Any, y: Any) -> float:
     import torch
 
@@ -81,7 +77,7 @@ def run_cell(
     from r2et.training import METHODS as TABLE
     from r2et.training import find_preset, train_method
 
-    data = r2et.data.load(data_name, **options_of(data_name))
+    data = r2et.data.load(data_name)
     preset = find_preset(data, preset_name)
     vanilla = None
     if preset.retrains and method != "vanilla" and not TABLE[method].changes_architecture:
@@ -161,7 +157,7 @@ def figures(options: Any) -> None:
     from r2et.training import find_preset
 
     torch.set_num_threads(1)
-    data = r2et.data.load(options.data, **options_of(options.data))
+    data = r2et.data.load(options.data)
     preset = find_preset(data, options.preset)
     seed = int(options.seeds.split(",")[0])
     folders = {name: options.work / f"{options.data}-{name}-{seed}-model" for name in options.methods.split(",")}
@@ -223,7 +219,7 @@ def summary(cells: list[dict[str, Any]], options: Any) -> dict[str, Any]:
     from r2et.training import METHODS as TABLE
     from r2et.training import find_preset
 
-    data = r2et.data.load(options.data, **options_of(options.data))
+    data = r2et.data.load(options.data)
     preset = find_preset(data, options.preset)
     rows = {}
     for method in dict.fromkeys(cell["method"] for cell in cells):

@@ -28,7 +28,7 @@ from r2et.training.fitting import check_runs, fit
 from r2et.training.networks import Outline, complete, with_activation
 from r2et.training.presets import PRESETS, Preset
 from r2et.training.settings import FitResult, Retraining, Rows
-from r2et.training.trainer import MakeOptimiser
+from r2et.training.trainer import MakeOptimiser, MakeSchedule
 
 PAPER_TABULAR = PRESETS["tabular"]["paper"]
 
@@ -119,7 +119,7 @@ def _r2et(**fixed: Any) -> Callable[..., Objective]:
 
 
 def _scale_free(k: int, beta: float, **settings: float) -> Objective:
-    return R2ET(k=k, scale_free=True, **settings)  # type: ignore[arg-type]  # only gap and curvature come in
+    return R2ET(k=k, scale_free=True, **settings)  # type: ignore[arg-type]  # numbers come in
 
 
 METHODS: dict[str, Method] = {
@@ -139,12 +139,12 @@ METHODS: dict[str, Method] = {
     "thickness": Method("Thickness", lambda k, weight: DirectThickness(k=k, weight=weight), {"weight": 1.0}),
     "r2et-no-h": Method("R2ET\\H", _r2et(curvature=0.0), {"gap": 1.0}),
     "r2et-mm-no-h": Method("R2ET-mm\\H", _r2et(curvature=0.0, pairs="boundary"), {"gap": 1.0}),
-    "r2et": Method("R2ET", _r2et(), {"gap": 1.0, "curvature": 1.0}),
-    "r2et-mm": Method("R2ET-mm", _r2et(pairs="boundary"), {"gap": 1.0, "curvature": 1.0}),
+    "r2et": Method("R2ET", _r2et(), {"gap": 1.0, "curvature": 1.0, "difference": 1e-2}),
+    "r2et-mm": Method("R2ET-mm", _r2et(pairs="boundary"), {"gap": 1.0, "curvature": 1.0, "difference": 1e-2}),
     "r2et-sf": Method(
         "R2ET scale-free",
         _scale_free,
-        {"gap": 0.1, "curvature": 0.1, "beta": 1.0},
+        {"gap": 0.1, "curvature": 0.1, "difference": 1e-2, "beta": 1.0},
         activation="softplus",
     ),
 }
@@ -213,6 +213,8 @@ def train_method(
         check_k(k, explainer(model, train.x[:2].to(next(model.parameters()).device)).shape[-1])
     schedule = preset.training if vanilla is None else preset.retraining
     chosen: dict[str, Any] = {**schedule.options(), "weight_decay": values.get("weight_decay", 0.0), **options}
+    if schedule.annealed:
+        chosen.setdefault("schedule", _annealing(chosen["epochs"]))
     if schedule.optimiser == "sgd":
         chosen.setdefault("optimiser", _sgd(chosen["lr"], chosen["weight_decay"]))
     return fit(
@@ -224,6 +226,10 @@ def train_method(
         seed=seed,
         **chosen,
     )
+
+
+def _annealing(epochs: int) -> MakeSchedule:
+    return lambda optimiser: torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, epochs)
 
 
 def _sgd(lr: float, weight_decay: float) -> MakeOptimiser:

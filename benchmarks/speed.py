@@ -30,14 +30,20 @@ from r2et.training.compiled import CompiledStep
 ROUNDS = 5
 
 
-def ratio(slow: Callable[[], None], fast: Callable[[], None], slow_calls: int, fast_calls: int) -> dict[str, Any]:
+def ratio(
+    slow: Callable[[], None],
+    fast: Callable[[], None],
+    slow_calls: int,
+    fast_calls: int,
+    now: Callable[[], float] = time.process_time,
+) -> dict[str, Any]:
     """The median over rounds of (time of one slow call) / (time of one fast call), and every round's value."""
 
     def clock(function: Callable[[], None], calls: int) -> float:
-        started = time.process_time()
+        started = now()
         for _ in range(calls):
             function()
-        return (time.process_time() - started) / calls
+        return (now() - started) / calls
 
     clock(slow, max(1, slow_calls // 10))
     clock(fast, max(1, fast_calls // 10))
@@ -88,6 +94,61 @@ def training_steps() -> dict[str, Any]:
         "at most": None,
     }
     return found
+
+
+def small_resnet() -> nn.Module:
+    """The CPU preset's residual net for 32 x 32 images."""
+    torch.manual_seed(0)
+    return r2et.models.ResNet(channels=3, classes=10, widths=(16, 32, 64), blocks=1)
+
+
+def image_steps() -> dict[str, Any]:
+    torch.manual_seed(0)
+    x, y = torch.randn(32, 3, 32, 32), torch.randint(0, 10, (32,))
+    explainer = r2et.Gradient(reduce="abs-sum", score="probability")
+
+    def step(objective: Objective) -> Callable[[], None]:
+        model = small_resnet()
+        optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+        number = itertools.count()
+
+        def run() -> None:
+            optimiser.zero_grad()
+            objective.evaluate(model, x, y, torch.Generator(), next(number)).total.backward()
+            optimiser.step()
+
+        return run
+
+    cases = {
+        "R2ET": (R2ET(k=50, explainer=explainer), 6.5),
+        "R2ET curvature_fraction=0.25": (R2ET(k=50, explainer=explainer, curvature_fraction=0.25), 3.5),
+        "R2ET every=4": (R2ET(k=50, explainer=explainer, every=4), 2.5),
+    }
+    return {
+        f"{name} / vanilla, small ResNet, 32 x 32 images, batch 32": {
+            **ratio(step(objective), step(CrossEntropy()), 8, 8),
+            "at most": bound,
+        }
+        for name, (objective, bound) in cases.items()
+    }
+
+
+def batched_image_attack() -> dict[str, Any]:
+    """Two threads, so the clock is the wall's."""
+    model, x = small_resnet().eval(), torch.randn(64, 3, 32, 32)
+    attack = ERAttack(k=50, radius=1.0, steps=10, explainer=r2et.Gradient(reduce="abs-sum"))
+    torch.set_num_threads(2)
+    found = ratio(
+        lambda: attack(model, x[:1]) and None, lambda: attack(model, x) and None, 4, 1, time.perf_counter
+    )
+    torch.set_num_threads(1)
+    return {
+        "ERAttack, sample-steps a second: batch of 64 images / one at a time, small ResNet, two threads": {
+            "ratio": round(found["ratio"] * 64, 2),
+            "rounds": [round(value * 64, 2) for value in found["rounds"]],
+            "at least": 3,
+        }
+    }
 
 
 def batched_attack() -> dict[str, Any]:
@@ -150,6 +211,29 @@ def wide_thickness() -> dict[str, Any]:
     return found
 
 
+def large_scan() -> dict[str, Any]:
+    """Explain, measure, train and attack one scan of 514 x 771 pixels: the peak of a fresh process."""
+    command = [sys.executable, __file__, "--scan"]
+    peak = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return {
+        "gigabytes of a process: scan of 514 x 771, gradient, thickness, R2ET step, 5 steps of ERAttack": {
+            "ratio": round(peak / 1e9, 2),
+            "at most": 6,
+        }
+    }
+
+
+def scan_memory() -> float:
+    torch.manual_seed(0)
+    model = r2et.models.ResNet(channels=1, classes=2, widths=(16, 32, 64), blocks=1, stem="large")
+    x, y = torch.randn(1, 1, 514, 771), torch.zeros(1, dtype=torch.long)
+    assert r2et.Gradient()(model, x).shape == (1, 514 * 771)
+    r2et.thickness(model, x, 50, samples=2, steps=2, chunk_size=1)
+    R2ET(k=50)(model, x, y).backward()
+    ERAttack(k=50, radius=1.0, steps=5)(model, x)
+    return peak_resident()
+
+
 def peak_memory(n: int) -> float:
     """Bytes that thickness adds to the peak of a fresh process, linear model, n features, 16 inputs."""
     command = [sys.executable, __file__, "--memory", str(n)]
@@ -181,12 +265,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/speed.json"))
     parser.add_argument("--memory", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--scan", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.memory is not None:
         print(added_memory(arguments.memory))
         return
-    measured = {**training_steps(), **batched_attack(), **wide_thickness()}
+    if arguments.scan:
+        print(scan_memory())
+        return
+    measured = {
+        **training_steps(),
+        **image_steps(),
+        **batched_attack(),
+        **batched_image_attack(),
+        **wide_thickness(),
+        **large_scan(),
+    }
     for entry in measured.values():
         entry["holds"] = holds(entry)
     output = {

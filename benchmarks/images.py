@@ -4,8 +4,9 @@
         --output benchmarks/results/mnist-pairs.json
     R2ET_DATA=... python benchmarks/images.py figures --data mnist-pairs --preset paper --output docs/images
 
-One cell is a method and a seed. Finished cells are files in the work folder, the trained model beside them; an
-interrupted run continues. Two processes, one thread each. Figures are drawn from the models of the work folder.
+One cell is a method and a seed. Finished cells are files in the work folder, the trained model and its epochs
+beside them; an interrupted run continues. Two processes, one thread each. Figures are drawn from the models of the
+work folder.
 """
 
 import argparse
@@ -36,8 +37,8 @@ class Evaluation:
 EVALUATIONS = {
     "mnist-pairs": Evaluation(200),
     "cifar10": Evaluation(64, also=(100,), mse=False, boundary_steps=50),
-    "abide": Evaluation(50, mse=False, boundary_steps=50),
-    "oct": Evaluation(150),
+    "abide": Evaluation(40, mse=False, boundary_steps=25),
+    "oct": Evaluation(40, mse=False, boundary_steps=50),
 }
 
 
@@ -93,6 +94,7 @@ def run_cell(
     cost = time.process_time() - started
     model, explainer = fitted.model.eval(), preset.explainer
     r2et.save_model(model, work / f"{data_name}-{method}-{seed}-model")
+    fitted.history.to_csv(path.with_suffix(".csv"), index=False)
     x, y = data.test.x, data.test.y
     few = x[: evaluation.rows]
     chunk = max(1, 2**18 // few[0].numel())
@@ -137,6 +139,7 @@ def main() -> None:
         command.add_argument("--preset", default="cpu")
         command.add_argument("--methods", default=",".join(METHODS))
         command.add_argument("--seeds", default="0")
+        command.add_argument("--once", default="", help="methods that are run with the first seed alone")
         command.add_argument("--epochs", type=int, default=None)
         command.add_argument("--output", type=Path, required=True)
         command.add_argument("--work", type=Path, default=Path("runs/images"))
@@ -147,7 +150,7 @@ def main() -> None:
 
 
 def figures(options: Any) -> None:
-    """Explanations before and after ERAttack of one test input, and magnitudes by rank, of all models."""
+    """Explanations before and after ERAttack of a typical test input, and magnitudes by rank, of all models."""
     import torch
 
     import r2et
@@ -170,25 +173,36 @@ def figures(options: Any) -> None:
     attack = ERAttack(k=data.k, radius=preset.radius, steps=preset.attack_steps, explainer=preset.explainer)
     results = {title: attack(model, x, seed=0) for title, model in models.items()}
     options.output.mkdir(parents=True, exist_ok=True)
+    # the input on which every model does about as it does on the mean
+    precision = torch.stack([result.precision for result in results.values()])
+    shown = int((precision - precision.mean(1, keepdim=True)).abs().sum(0).argmin())
 
     def save(figure: Any, name: str) -> None:
-        figure.savefig(options.output / f"{options.data}-{name}.png", dpi=110, metadata={"Software": None})
+        figure.savefig(
+            options.output / f"{options.data}-{name}.png",
+            dpi=110,
+            bbox_inches="tight",
+            metadata={"Software": None},
+        )
 
-    scores = {title: result.before for title, result in results.items()}
+    scores = {
+        title: result.before.abs() / result.before.abs().amax(-1, keepdim=True)
+        for title, result in results.items()
+    }
     save(r2et.report.magnitude_by_rank(scores, data.k, ylabel="score / largest"), "magnitude")
     if isinstance(data.layout, GraphLayout):
         for title, result in results.items():
             name = title.lower().replace(" ", "-")
-            pictured = result.before[0, 0], result.after[0, 0], data.layout, data.k
+            pictured = result.before[shown, 0], result.after[shown, 0], data.layout, data.k
             save(r2et.report.connectome_circle(*pictured, title=title), f"circle-{name}")
             save(r2et.report.connectome_matrix(*pictured, title=title), f"matrix-{name}")
     elif isinstance(data.layout, ImageLayout) and results[next(iter(results))].before.shape[-1] != 128:
         save(
             r2et.report.saliency_grid(
-                x[0],
+                x[shown],
                 data.layout,
-                torch.stack([result.before[0] for result in results.values()]),
-                torch.stack([result.after[0] for result in results.values()]),
+                torch.stack([result.before[shown] for result in results.values()]),
+                torch.stack([result.after[shown] for result in results.values()]),
                 data.k,
                 titles=list(results),
             ),
@@ -198,7 +212,13 @@ def figures(options: Any) -> None:
 
 def run(options: Any) -> None:
     """Train and attack every method, and write a summary."""
-    jobs = [(method, int(seed)) for seed in options.seeds.split(",") for method in options.methods.split(",")]
+    seeds, once = [int(seed) for seed in options.seeds.split(",")], options.once.split(",")
+    jobs = [
+        (method, seed)
+        for seed in seeds
+        for method in options.methods.split(",")
+        if seed == seeds[0] or method not in once
+    ]
     # the vanilla models first: others may be retrained from them
     jobs.sort(key=lambda job: job[0] != "vanilla")
     with ProcessPoolExecutor(options.processes) as pool:
@@ -230,6 +250,7 @@ def summary(cells: list[dict[str, Any]], options: Any) -> dict[str, Any]:
 
         rows[method] = {
             "title": own[0]["title"],
+            "seeds": len(own),
             "retrained": own[0]["retrained"],
             "auc": spread([cell["auc"] for cell in own]),
             "accuracy": spread([cell["accuracy"] for cell in own]),
@@ -239,6 +260,7 @@ def summary(cells: list[dict[str, Any]], options: Any) -> dict[str, Any]:
     return {
         "command": f"python benchmarks/images.py run --data {options.data} --preset {options.preset} --methods "
         f"{options.methods} --seeds {options.seeds}"
+        + (f" --once {options.once}" if options.once else "")
         + (f" --epochs {options.epochs}" if options.epochs else "")
         + f" --output benchmarks/results/{options.data}.json",
         "data": data.name,
@@ -256,6 +278,7 @@ def summary(cells: list[dict[str, Any]], options: Any) -> dict[str, Any]:
             },
             "epochs": options.epochs,
             "explainer": repr(preset.explainer),
+            "direction of scale-free R2ET": preset.direction,
         },
         "methods": rows,
         "cells": cells,

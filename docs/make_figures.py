@@ -14,6 +14,8 @@ from r2et import precision_at_k
 
 sys.path.insert(0, str(Path(__file__).parent))
 from certificate_pages import certificates_page, draw_certificates
+from image_pages import TITLES as IMAGE_DATA
+from image_pages import images_page
 
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
@@ -311,6 +313,10 @@ def with_table(readme: str, table: str) -> str:
     return before + BEGIN + "\n" + table + END + rest.split(END)[1]
 
 
+def image_results() -> dict[str, dict[str, Any]]:
+    return {name: json.loads((RESULTS / f"{name}.json").read_text()) for name in IMAGE_DATA}
+
+
 def main() -> None:
     draw_distance(IMAGES / "distance.svg")
     tabular = json.loads((RESULTS / "tabular.json").read_text())
@@ -326,6 +332,7 @@ def main() -> None:
     (ROOT / "docs" / "results" / "certificates.md").write_text(certificates_page(certificates))
     speed = json.loads((RESULTS / "speed.json").read_text())
     (ROOT / "docs" / "results" / "speed.md").write_text(speed_page(speed))
+    (ROOT / "docs" / "results" / "images.md").write_text(images_page(image_results(), IMAGES))
 
 
 if __name__ == "__main__":

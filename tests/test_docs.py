@@ -63,3 +63,5 @@ def test_results_pages_are_made_from_the_results_files():
         if name == "tabular":
             readme = (ROOT / "README.md").read_text()
             assert readme == made.with_table(readme, made.readme_table(results))
+    images = ROOT / "docs" / "results" / "images.md"
+    assert images.read_text() == made.images_page(made.image_results(), made.IMAGES)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from r2et import certificates, data, enclosure, metrics, models, report, training, validate
     from r2et.auditing import Audit, audit
     from r2et.certificates import Certificate, certify
+    from r2et.estimator import StableClassifier
     from r2et.training import FitResult, Retraining, fit, load_model, save_model
 
 __version__ = "0.1.0"
@@ -45,6 +46,7 @@ _LATER = {
     "audit": "r2et.auditing:audit",
     "Certificate": "r2et.certificates:Certificate",
     "certify": "r2et.certificates:certify",
+    "StableClassifier": "r2et.estimator:StableClassifier",
     "FitResult": "r2et.training:FitResult",
     "Retraining": "r2et.training:Retraining",
     "fit": "r2et.training:fit",
@@ -71,6 +73,7 @@ __all__ = [
     "ModelError",
     "Retraining",
     "SmoothGrad",
+    "StableClassifier",
     "UniformNeighbours",
     "attacks",
     "audit",

@@ -246,6 +246,35 @@ def test_directions(scale_free, direction):
     assert same == (direction == ("random" if scale_free else "gradient"))
 
 
+@pytest.mark.parametrize("scale_free", [False, True])
+def test_an_adversarial_direction_bends_more_than_a_random_one(scale_free):
+    """Against the largest ||H v|| over many directions; for a short difference it is the Jacobian's norm."""
+    model = net()
+    shared = {"k": 2, "gap": 0.0, "curvature": 1.0, "difference": 1e-5, "scale_free": scale_free}
+
+    def curvature(x, y, direction, seed):
+        objective = R2ET(direction=direction, **shared)
+        return float(objective.evaluate(model, x, y, generator(seed)).parts["curvature"])
+
+    for row in range(len(X)):
+        x, y = X[row : row + 1], Y[row : row + 1]
+        several = [curvature(x, y, "random", seed) for seed in range(300)]
+        found = [curvature(x, y, "adversarial", seed) for seed in range(20)]
+        assert sum(found) / 20 > 1.2 * sum(several) / 300
+        assert max(found) > 0.95 * max(several)
+        # one step of the power method cannot exceed the norm it looks for
+        assert max(found) < 1.5 * max(several)
+
+
+def test_a_linear_model_has_no_adversarial_direction_and_no_curvature():
+    model = nn.Linear(6, 2).double()
+    objective = R2ET(k=2, scale_free=True, direction="adversarial")
+    loss = objective.evaluate(model, X, Y.clamp_max(1), generator(0))
+    assert float(loss.parts["curvature"]) == pytest.approx(0.0, abs=1e-12)
+    loss.total.backward()
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
 def test_a_reference_keeps_its_own_ranking():
     model, reference, k = net(), mlp(classes=3, seed=9), 2
     objective, naive = R2ET(k=k, reference=reference), NaiveR2ET(model, X, k, reference=reference)

@@ -204,9 +204,10 @@ def test_unknown_names_get_the_closest_match():
 
 def test_settings_are_the_defaults_with_the_given_ones_in_place():
     method = METHODS["r2et"]
-    assert method.settings({}) == {"gap": 1.0, "curvature": 1.0}
-    assert method.settings({"gap": 3.0}) == {"gap": 3.0, "curvature": 1.0}
-    assert method.defaults == {"gap": 1.0, "curvature": 1.0}
+    defaults = {"gap": 1.0, "curvature": 1.0, "difference": 0.01}
+    assert method.settings({}) == defaults
+    assert method.settings({"gap": 3.0}) == {**defaults, "gap": 3.0}
+    assert method.defaults == defaults
 
 
 def test_options_of_fit_are_passed_on(tmp_path):

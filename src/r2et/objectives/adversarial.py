@@ -4,12 +4,11 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from r2et._checks import check_positive
 from r2et.attacks import ERAttack
 from r2et.explain import Explainer, Gradient
-from r2et.objectives.base import Loss, Objective, evaluation_mode
+from r2et.objectives.base import Loss, Objective, evaluation_mode, mean_cross_entropy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,10 +41,11 @@ class AdversarialTraining(Objective):
         y: Tensor,
         generator: torch.Generator | None = None,
         step: int | None = None,
+        weights: Tensor | None = None,
     ) -> Loss:
         """Attack in evaluation mode, then one forward pass."""
         attack = ERAttack(k=self.k, radius=self.radius, steps=self.steps, keep="last", explainer=self.explainer)
         with evaluation_mode(model):
             attacked = attack(model, x).x
-        value = F.cross_entropy(model(attacked), y)
+        value = mean_cross_entropy(model(attacked), y, weights)
         return Loss(value, {"adversarial cross-entropy": value.detach()})

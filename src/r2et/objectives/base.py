@@ -13,12 +13,14 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
-from r2et._checks import check_inputs, check_labels, check_logits
+from r2et._checks import InputError, check_inputs, check_labels, check_logits
 from r2et.explain import Explainer, Gradient
 from r2et.explain.base import derivative, evaluating, forward, unit
 from r2et.scores import log_odds, predicted_class
 
-Direction = Literal["gradient", "random"]
+Direction = Literal["gradient", "random", "adversarial"]
+#: how far the random step goes that an adversarial direction is found from, as a share of the difference
+PROBE = 1 / 3
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class Objective(ABC):
         y: Tensor,
         generator: torch.Generator | None = None,
         step: int | None = None,
+        weights: Tensor | None = None,
     ) -> Tensor:
         """The loss of one batch.
 
@@ -67,6 +70,8 @@ class Objective(ABC):
             generator: of random directions and neighbours.
             step: the number of the training step, for objectives that regularise every few steps; None = they
                 count their calls.
+            weights: of the rows in the classification loss (N,): it is the mean of weight times loss. None = all
+                are 1. Regularisers count every row once.
 
         Returns:
             A scalar that `backward()` can be called on.
@@ -76,7 +81,10 @@ class Objective(ABC):
             logits = model(x[:1])
         check_logits(logits, 1)
         check_labels(y, len(x), logits.shape[1])
-        return self.evaluate(model, x, y, generator, step).total
+        if weights is None:
+            return self.evaluate(model, x, y, generator, step).total
+        check_weights(weights, len(x))
+        return self.evaluate(model, x, y, generator, step, weights).total
 
     @abstractmethod
     def evaluate(
@@ -86,6 +94,7 @@ class Objective(ABC):
         y: Tensor,
         generator: torch.Generator | None = None,
         step: int | None = None,
+        weights: Tensor | None = None,
     ) -> Loss:
         """The loss and its parts, without checks of the input; arguments as in `__call__`."""
 
@@ -118,12 +127,13 @@ class Regularised(Objective):
         y: Tensor,
         generator: torch.Generator | None = None,
         step: int | None = None,
+        weights: Tensor | None = None,
     ) -> Loss:
         """Cross-entropy and regularisers from one forward pass, where the model's layers allow that."""
         if not self.active(step):
-            return _cross_entropy(model(x), y)
+            return _cross_entropy(model(x), y, weights)
         point, logits = forward(model, x)
-        plain = _cross_entropy(logits, y)
+        plain = _cross_entropy(logits, y, weights)
         total, parts = plain.total, dict(plain.parts)
         explainer = self.explainer or self.default_explainer()
         with evaluation_mode(model) as changed:
@@ -181,12 +191,29 @@ class Batch:
             self.explainer.attribute(reference, point, self.target, False, logits).detach()
         )
 
-    def directions(self, kind: Direction, rows: int) -> Tensor:
-        """Unit directions of the first rows in input space (rows, *features), along the gradient or random."""
-        if kind == "random":
+    def directions(self, kind: Direction, rows: int, size: float, scale_free: bool) -> Tensor:
+        """Unit directions of the first rows in input space (rows, *features).
+
+        Args:
+            kind: along the gradient, random, or adversarial: from a random step, the slope along which the
+                explanation moves away fastest, one iteration of the power method.
+            rows: how many.
+            size: of the difference that is to be taken.
+            scale_free: whether the explanation is normalised.
+        """
+        if kind in ("random", "adversarial"):
             drawn = torch.randn(
                 self.x[:rows].shape, generator=self.generator, device=self.x.device, dtype=self.x.dtype
             )
+            if kind == "adversarial":
+                moved = (self.x[:rows].detach() + PROBE * size * unit(drawn)).requires_grad_()
+                there = self.explainer.attribute(self.model, moved, self.target[:rows], True, self.model(moved))
+                here = self.attributions[:rows].detach()
+                apart = unit(there) - unit(here) if scale_free else there - here
+                steepest = derivative(apart.square().sum(), moved)
+                # where nothing bends, any direction will do
+                flat = steepest.flatten(start_dim=1).norm(dim=1) == 0
+                drawn = torch.where(flat.reshape(-1, *[1] * (drawn.ndim - 1)), drawn, steepest)
         elif isinstance(self.explainer, Gradient):
             drawn = self.attributions[:rows].detach()
         else:
@@ -207,7 +234,7 @@ class Batch:
         """
         rows = max(1, round(fraction * len(self.x)))
         here = self.attributions[:rows]
-        moved = (self.x[:rows].detach() + size * self.directions(kind, rows)).requires_grad_()
+        moved = (self.x[:rows].detach() + size * self.directions(kind, rows, size, scale_free)).requires_grad_()
         there = self.explainer.attribute(self.model, moved, self.target[:rows], True, self.model(moved))
         if scale_free:
             here, there = unit(here), unit(there)
@@ -238,6 +265,34 @@ def _depends_on_mode(module: nn.Module) -> bool:
     return isinstance(dropout, float) and dropout > 0
 
 
-def _cross_entropy(logits: Tensor, y: Tensor) -> Loss:
-    value = F.cross_entropy(logits, y)
+def check_weights(weights: Tensor, rows: int) -> None:
+    """Weights of rows (N,): finite, not negative, and not all zero."""
+    if not isinstance(weights, Tensor) or not weights.is_floating_point() or weights.shape != (rows,):
+        seen = f"{weights.dtype} of shape {tuple(weights.shape)}" if isinstance(weights, Tensor) else repr(weights)
+        raise InputError(f"weights must be a floating-point tensor, one for each of {rows} rows, got {seen}")
+    wrong = ~torch.isfinite(weights) | (weights < 0)
+    if wrong.any():
+        row = int(wrong.nonzero()[0])
+        raise InputError(f"weights must be finite and not negative, got {float(weights[row])} in row {row}")
+    if not weights.any():
+        raise InputError(f"all {rows} weights are zero: give at least one row a positive weight")
+
+
+def mean_cross_entropy(logits: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
+    """The classification loss of logits (N, C) and labels (N,), a scalar: the mean of weight times loss.
+
+    Not divided by the weights of this batch, so that its mean over batches is that over all rows.
+
+    >>> logits, y = torch.tensor([[0.0, 2.0], [1.0, 0.0]]), torch.tensor([0, 1])
+    >>> twice = mean_cross_entropy(logits[[0, 0, 1]], y[[0, 0, 1]])
+    >>> torch.allclose(twice, mean_cross_entropy(logits, y, torch.tensor([2.0, 1.0])) * 2 / 3)
+    True
+    """
+    if weights is None:
+        return F.cross_entropy(logits, y)
+    return (weights * F.cross_entropy(logits, y, reduction="none")).mean()
+
+
+def _cross_entropy(logits: Tensor, y: Tensor, weights: Tensor | None = None) -> Loss:
+    value = mean_cross_entropy(logits, y, weights)
     return Loss(value, {"cross-entropy": value.detach()})

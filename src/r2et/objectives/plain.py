@@ -24,6 +24,7 @@ class CrossEntropy(Objective):
         y: Tensor,
         generator: torch.Generator | None = None,
         step: int | None = None,
+        weights: Tensor | None = None,
     ) -> Loss:
         """One forward pass."""
-        return _cross_entropy(model(x), y)
+        return _cross_entropy(model(x), y, weights)

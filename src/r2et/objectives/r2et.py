@@ -35,8 +35,9 @@ class R2ET(Regularised):
         scale_free: both terms on grad s / ||grad s||. The gap of the paper can be enlarged by moving p (1 - p)
             or by growing all gradients; this one cannot.
         reference: a frozen model whose ranking is to be kept (retraining); None = the current ranking.
-        direction: of the finite difference: "gradient" (the paper's) or "random". None = "random" if
-            scale-free, else "gradient".
+        direction: of the finite difference: "gradient" (the paper's), "random", or "adversarial", the direction of
+            the fastest change, which costs about half as much again. None = "random" if scale-free, else
+            "gradient".
         every: regularise every so many steps, with as many times the weight.
         curvature_fraction: share of the batch that the curvature is measured on.
         difference: length of the finite difference (kappa in Table 4).

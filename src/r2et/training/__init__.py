@@ -6,7 +6,7 @@ from r2et.training.fitting import fit
 from r2et.training.methods import METHODS, Method, train_method
 from r2et.training.presets import PRESETS, Preset, Schedule, find_preset
 from r2et.training.selection import Candidate, choose
-from r2et.training.settings import FitResult, Retraining, Settings
+from r2et.training.settings import FitResult, Retraining, Settings, WeightedRows
 from r2et.training.trainer import Trainer
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Schedule",
     "Settings",
     "Trainer",
+    "WeightedRows",
     "choose",
     "create_explainer",
     "describe_explainer",

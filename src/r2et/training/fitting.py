@@ -16,6 +16,7 @@ from r2et._checks import (
 )
 from r2et.explain.base import evaluating
 from r2et.objectives import CrossEntropy, Objective
+from r2et.objectives.base import check_weights
 from r2et.training.settings import FitResult, Retraining, Rows, Settings
 from r2et.training.trainer import MakeOptimiser, MakeSchedule, Trainer
 
@@ -49,7 +50,8 @@ def fit(
 
     Args:
         model: maps (N, *features) to logits (N, C).
-        train: inputs (N, *features) and labels (N,), as a tuple or an object with `.x` and `.y`.
+        train: inputs (N, *features) and labels (N,), as a tuple or an object with `.x` and `.y`, and with
+            `.weights` (N,) of the rows if they do not all count the same (`r2et.training.WeightedRows`).
         validation: likewise; decides which epoch is kept and when to stop.
         objective: what is minimised; None = CrossEntropy.
         epochs: at most so many passes over the training data.
@@ -152,4 +154,7 @@ def _as_rows(part: Rows | tuple[Tensor, Tensor], name: str) -> Rows:
     rows = _Pair(*part) if isinstance(part, tuple) else part
     check_inputs(rows.x, f"{name}.x")
     check_labels(rows.y, len(rows.x))
+    weights: Tensor | None = getattr(rows, "weights", None)
+    if weights is not None:
+        check_weights(weights, len(rows.x))
     return rows

@@ -23,7 +23,7 @@ from r2et.objectives import (
     ExactHessian,
     Objective,
 )
-from r2et.objectives.base import Regularised
+from r2et.objectives.base import Direction, Regularised
 from r2et.training.fitting import check_runs, fit
 from r2et.training.networks import Outline, complete, with_activation
 from r2et.training.presets import PRESETS, Preset
@@ -87,7 +87,12 @@ class Method:
         return models.create(**complete(architecture, shape, classes))
 
     def objective_for(
-        self, k: int, settings: dict[str, float], explainer: Explainer, boundary_pairs: int | None = None
+        self,
+        k: int,
+        settings: dict[str, float],
+        explainer: Explainer,
+        boundary_pairs: int | None = None,
+        direction: Direction | None = None,
     ) -> Objective:
         """The objective on an explanation.
 
@@ -97,6 +102,7 @@ class Method:
             explainer: whose explanation is regularised or attacked. Of gradients at one point the objective takes
                 its own score, the probability or the log-odds: both rank alike.
             boundary_pairs: k' of R2ET-mm.
+            direction: of the finite difference of scale-free R2ET.
         """
         made = self.objective(k, **{name: value for name, value in settings.items() if name != "weight_decay"})
         changes: dict[str, Any] = {}
@@ -107,6 +113,8 @@ class Method:
             changes["explainer"] = explainer
         if isinstance(made, R2ET) and made.pairs == "boundary":
             changes["boundary_pairs"] = boundary_pairs
+        if isinstance(made, R2ET) and made.scale_free:
+            changes["direction"] = direction
         return replace(made, **changes)
 
 
@@ -221,7 +229,7 @@ def train_method(
         model,
         train,
         validation,
-        method.objective_for(k, values, explainer, preset.boundary_pairs),
+        method.objective_for(k, values, explainer, preset.boundary_pairs, preset.direction),
         retraining=retraining,
         seed=seed,
         **chosen,

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from r2et._checks import InputError, check_count, check_positive
 from r2et.explain import Explainer, Gradient
+from r2et.objectives.base import check_weights
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +23,38 @@ class Rows(Protocol):
     @property
     def y(self) -> Tensor:
         """Class labels, int64 (N,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedRows:
+    """Rows that do not all count the same in the classification loss. Regularisers count every row once.
+
+    Args:
+        x: inputs (N, *features).
+        y: class labels, int64 (N,).
+        weights: of the rows (N,), with mean 1 if the loss is to keep its scale; None = all are 1.
+    """
+
+    x: Tensor = field(repr=False)
+    y: Tensor = field(repr=False)
+    weights: Tensor | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.weights is not None:
+            check_weights(self.weights, len(self.x))
+
+
+class BatchWeight(float):
+    """The weight of a process's share of a batch, and with it the weights of its rows (N,) if they have any."""
+
+    rows: Tensor | None = None
+
+    @classmethod
+    def of(cls, share: float, rows: Tensor | None) -> "BatchWeight":
+        """Both in one."""
+        made = cls(share)
+        made.rows = rows
+        return made
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from r2et.objectives import Loss, Objective
 from r2et.ranking import precision_at_k
 from r2et.training import checkpoints
 from r2et.training.compiled import CannotCompileError, CompiledStep
-from r2et.training.settings import FitResult, Progress, Retraining, Rows, Settings
+from r2et.training.settings import BatchWeight, FitResult, Progress, Retraining, Rows, Settings
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -114,20 +114,23 @@ class Trainer:
 
         The order depends on seed and epoch alone, so that a resumed run sees what an uninterrupted one sees. So do
         the rows, if the training data has a method `redraw(generator)` that gives other ones in each epoch.
-        The weight makes the mean over processes equal the mean over the whole batch, also for uneven shares.
+        The weight makes the mean over processes equal the mean over the whole batch, also for uneven shares. Its
+        `rows` are the weights of the rows, if the training data has `weights` (N,).
         """
         world, rank = self.fabric.world_size, self.fabric.global_rank
         redraw = getattr(self.train, "redraw", None)
         train: Rows = self.train
         if redraw is not None:
             train = redraw(_generator(self.settings.seed, "pairs", epoch))
+        row_weights = getattr(train, "weights", None)
         order = torch.randperm(len(train.x), generator=_generator(self.settings.seed, "order", epoch))
         for rows in order.split(self.settings.batch_size):
             mine = rows[rank::world]
             weight = len(mine) * world / len(rows)
             # a process without rows of its own still takes part in the reduction, with weight 0
             mine = mine if len(mine) else rows[:1]
-            yield train.x[mine], train.y[mine], weight
+            rows_of_mine = None if row_weights is None else row_weights[mine]
+            yield train.x[mine], train.y[mine], BatchWeight.of(weight, rows_of_mine)
 
     def train_epoch(self, epoch: int) -> dict[str, float]:
         """All steps of one epoch; the mean of the loss and of each of its parts."""
@@ -162,7 +165,7 @@ class Trainer:
                 return self.train_step(x, y, weight, generator, step)
         else:
             self.wrapped_optimiser.zero_grad()
-            loss = self.objective.evaluate(self.model, x, y, generator, step)
+            loss = self.objective.evaluate(self.model, x, y, generator, step, **self._weights(weight))
             self.fabric.backward(loss.total * weight if weight != 1 else loss.total)
         self.wrapped_optimiser.step()
         return loss
@@ -171,11 +174,13 @@ class Trainer:
         """Validation AUC, loss and its parts; in retraining also P@k against the reference's ranking."""
         self.model.eval()
         x, y = self.validation.x, self.validation.y
+        weights = getattr(self.validation, "weights", None)
         generator = _generator(self.settings.seed, "validation", device=self.fabric.device)
         totals: dict[str, float] = {}
         for rows in torch.arange(len(x)).split(_rows_at_once(x)):
             part_x, part_y = self.fabric.to_device(x[rows]), self.fabric.to_device(y[rows])
-            loss = self.objective.evaluate(self.model, part_x, part_y, generator, step=0)
+            weighed = self._weights(BatchWeight.of(1.0, None if weights is None else weights[rows]))
+            loss = self.objective.evaluate(self.model, part_x, part_y, generator, step=0, **weighed)
             for name, value in {"loss": loss.total.detach(), **loss.parts}.items():
                 totals[name] = totals.get(name, 0.0) + float(value) * len(rows) / len(x)
         found = {f"validation {name}": value for name, value in totals.items()}
@@ -233,6 +238,8 @@ class Trainer:
             try:
                 if self.fabric.world_size > 1:
                     raise CannotCompileError("several processes share the gradients")
+                if getattr(self.train, "weights", None) is not None:
+                    raise CannotCompileError("the rows have weights")
                 self.compiled = CompiledStep(self.objective, self.original)
             except CannotCompileError as error:
                 self._give_up_compiling(str(error))
@@ -283,6 +290,11 @@ class Trainer:
             kept.append(precision_at_k(ranked[0], ranked[1], retraining.k))
         return float(torch.cat(kept).mean())
 
+    def _weights(self, weight: float) -> dict[str, Tensor]:
+        """What an objective is told about the weights of rows: nothing if there are none."""
+        rows: Tensor | None = getattr(weight, "rows", None)
+        return {} if rows is None else {"weights": self.fabric.to_device(rows)}
+
     def _give_up_compiling(self, reason: str) -> None:
         self.compiled = None
         warnings.warn(f"compile=True was not possible: {reason}; training goes on uncompiled", stacklevel=2)
@@ -304,7 +316,9 @@ class Trainer:
             "optimiser": type(self.optimiser).__name__,
             "schedule": type(self.schedule).__name__,
             "retraining": reference,
-            "data": checkpoints.fingerprint(self.train.x, self.train.y, self.validation.x, self.validation.y),
+            "data": checkpoints.fingerprint(
+                *(part for rows in (self.train, self.validation) for part in _parts(rows))
+            ),
         }
 
     def _save(self) -> None:
@@ -353,6 +367,11 @@ class Trainer:
             raise CheckpointError(f"the run in {str(folder)!r} does not fit this model: {error}") from error
         # epochs and patience may have been changed: decide again
         self.state.stopped = self.reason_to_stop(self.state.records[-1])
+
+
+def _parts(rows: Rows) -> list[Tensor]:
+    weights: Tensor | None = getattr(rows, "weights", None)
+    return [rows.x, rows.y] if weights is None else [rows.x, rows.y, weights]
 
 
 def _rows_at_once(x: Tensor) -> int:

@@ -1,0 +1,309 @@
+"""`StableClassifier`: scikit-learn in, predictions whose explanations stay put out."""
+
+# ruff: noqa: N803 - scikit-learn calls a table X
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
+from torch import Tensor, nn
+
+from r2et import models, ranking
+from r2et._checks import InputError, check_k
+from r2et.attacks import Domain, ERAttack
+from r2et.auditing import Audit, audit
+from r2et.certificates import Certificate, certify
+from r2et.estimator.columns import Encoding, which_columns
+from r2et.estimator.inputs import (
+    as_frame,
+    check_classes,
+    check_parameters,
+    class_numbers,
+    lowered_k,
+    row_weights,
+    whole,
+)
+from r2et.estimator.search import Sanity, compare_with_linear, search, split
+from r2et.explain import Gradient
+from r2et.training import PRESETS, Preset, Schedule, WeightedRows
+
+
+class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn has no types
+    """A small network for tables whose explanations stay put, as a scikit-learn classifier.
+
+    Columns are encoded inside: numbers are standardised; text, objects and pandas categories become one feature
+    of 0 and 1 for each category; booleans and columns of 0 and 1 stay so. Features are ranked by the magnitude of
+    the gradient of the predicted class's log-odds, in units of one standard deviation or one whole category.
+
+    `fit` holds out rows for validation, trains with scale-free R2ET and picks its weights by the paper's rule: the
+    most stable explanations among the models whose AUC is within 0.01 of a vanilla network's.
+
+    Args:
+        k: how many features an explanation names. They are encoded features: each category counts as one. A list
+            can name a category that a person is not in: the model would react if they were.
+        method: how to train, a key of `r2et.training.METHODS`: "r2et-sf", "vanilla", "linear" and so on.
+        settings: hyper-parameters of the method, such as {"gap": 0.1, "curvature": 0.1}: they skip the search.
+            What is left out has the method's default.
+        grid: values of each hyper-parameter to choose from; None = a small grid.
+        hidden: width of each hidden layer.
+        epochs: at most so many passes over the rows.
+        lr: learning rate.
+        batch_size: rows a step; "auto" = a fifth of the training rows, between 32 and 256.
+        patience: stop after so many epochs without a lower validation loss; None = never.
+        validation_fraction: share of the rows that is held out, of each class.
+        categorical_features: columns that are categorical though they hold numbers: names, numbers, or a mask.
+        class_weight: "balanced", or a dict from class to weight; multiplied with `sample_weight`.
+        radius: of the attack that candidates are judged by, in encoded units.
+        attack_steps: of that attack.
+        random_state: of everything that is drawn.
+
+    Attributes:
+        classes_: the labels, sorted.
+        k_: k, or one less than the encoded features if those are too few.
+        n_features_in_, feature_names_in_: columns, and their names if all are text.
+        encoding_: how columns become features; `encoding_.names` are the n encoded features.
+        domain_: what an attack may change: numbers inside the range seen in fit, no categories, no flags.
+        model_: the network, (N, n) to logits (N, classes), in float64.
+        settings_: hyper-parameters that were used.
+        candidates_: one row for each model the rule chose from; empty if there was no search.
+        history_: one row an epoch of the chosen model.
+        sanity_: whether a linear model is as good; print it.
+
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> model = StableClassifier(k=3, settings={"gap": 0.1}, epochs=5, random_state=0).fit(X, y)
+    >>> model.explain(X.head(2)).columns.tolist()
+    ['row', 'rank', 'feature', 'score', 'radius']
+    """
+
+    def __init__(
+        self,
+        k: int = 8,
+        *,
+        method: str = "r2et-sf",
+        settings: Mapping[str, float] | None = None,
+        grid: Mapping[str, Sequence[float]] | None = None,
+        hidden: Sequence[int] = (32,),
+        epochs: int = 100,
+        lr: float = 1e-2,
+        batch_size: int | Literal["auto"] = "auto",
+        patience: int | None = 10,
+        validation_fraction: float = 0.2,
+        categorical_features: Any = None,
+        class_weight: Mapping[Any, float] | str | None = None,
+        radius: float = 1.0,
+        attack_steps: int = 100,
+        random_state: Any = None,
+    ) -> None:
+        self.k = k
+        self.method = method
+        self.settings = settings
+        self.grid = grid
+        self.hidden = hidden
+        self.epochs = epochs
+        self.lr = lr
+        self.batch_size = batch_size
+        self.patience = patience
+        self.validation_fraction = validation_fraction
+        self.categorical_features = categorical_features
+        self.class_weight = class_weight
+        self.radius = radius
+        self.attack_steps = attack_steps
+        self.random_state = random_state
+
+    # --- fitting --------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "StableClassifier":
+        """Train on a table.
+
+        Args:
+            X: a frame, or an array (N, columns).
+            y: labels (N,), numbers or text, of at least two classes.
+            sample_weight: of the rows (N,) in the classification loss. A row of weight 0 is left out. The
+                regularisers and the validation AUC count every other row once.
+        """
+        check_parameters(self.get_params(deep=False))
+        frame = as_frame(X)
+        validate_data(self, X, y, skip_check_array=True)
+        labels = column_or_1d(y, warn=True)
+        check_array(labels, ensure_2d=False, dtype=None, input_name="y")
+        check_classification_targets(labels)
+        if len(labels) != len(frame):
+            raise InputError(f"{len(labels)} labels for {len(frame)} rows of X")
+        weights = row_weights(sample_weight, self.class_weight, labels)
+        kept = weights > 0
+        frame, labels, weights = frame[kept], labels[kept], weights[kept]
+        classes, numbers = np.unique(labels, return_inverse=True)
+        check_classes(classes, numbers)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        encoding = Encoding.learn(frame, which_columns(frame, self.categorical_features))
+        k = lowered_k(int(self.k), encoding.names)
+        x = torch.from_numpy(encoding.encode(frame)).float()
+        train, validation = (
+            _rows(x[rows], numbers[rows], weights[rows]) for rows in split(numbers, self.validation_fraction, seed)
+        )
+        found = search(
+            self.method,
+            train,
+            validation,
+            self._preset(k, len(train.x)),
+            self.settings,
+            self.grid,
+            ERAttack(k=k, radius=self.radius, steps=whole(self.attack_steps)),
+            seed,
+        )
+        self.classes_, self.encoding_, self.k_ = classes, encoding, k
+        self.domain_: Domain = encoding.domain
+        self.model_ = _in_float64(found.fit.model)
+        self.settings_ = found.settings
+        self.candidates_ = pd.DataFrame(found.candidates)
+        self.history_ = found.fit.history
+        self.sanity_: Sanity = compare_with_linear(train, validation, found.fit.auc)
+        return self
+
+    def _preset(self, k: int, rows: int) -> Preset:
+        """How to train on so many rows."""
+        schedule = Schedule(
+            epochs=whole(self.epochs),
+            lr=self.lr,
+            batch_size=min(256, max(32, rows // 5)) if self.batch_size == "auto" else whole(self.batch_size),
+            patience=whole(self.patience),
+        )
+        architecture = {"name": "mlp", "hidden": [whole(width) for width in self.hidden]}
+        return replace(PRESETS["tabular"]["cpu"], k=k, architecture=architecture, training=schedule)
+
+    # --- predicting -----------------------------------------------------------------------------------------
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Log-odds of the second class (N,), or with more than two classes logits (N, classes)."""
+        logits = self._logits(X)
+        return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities of the classes in the order of `classes_`, (N, classes)."""
+        found: NDArray[np.float64] = torch.from_numpy(self._logits(X)).softmax(1).numpy()
+        return found
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable label of each row, (N,)."""
+        numbers = self._logits(X).argmax(1)
+        found: NDArray[Any] = self.classes_[numbers]
+        return found
+
+    def _logits(self, X: Any) -> NDArray[np.float64]:
+        x, _ = self._encoded(X)
+        with torch.no_grad():
+            logits: NDArray[np.float64] = self.model_(x).numpy()
+        return logits
+
+    def _encoded(self, X: Any) -> "tuple[Tensor, pd.Index[Any]]":
+        """What the network sees, float64 (N, n), and the labels of the rows."""
+        check_is_fitted(self, "model_")
+        frame = as_frame(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return torch.from_numpy(self.encoding_.encode(frame)), frame.index
+
+    # --- explaining -----------------------------------------------------------------------------------------
+
+    def encode(self, X: Any) -> Tensor:
+        """What the network `model_` sees, float64 (N, n); use it with the rest of r2et."""
+        return self._encoded(X)[0]
+
+    def explain(self, X: Any, k: int | None = None, radius: bool = True) -> pd.DataFrame:
+        """The k features that matter most for the prediction of each row.
+
+        Args:
+            X: N rows.
+            k: how many features; None = `k_`.
+            radius: certify them too, which takes longer.
+
+        Returns:
+            N k rows: `row` (the row's label in the frame, or its number), `rank` from 1, `feature`, `score` (the
+            magnitude of the gradient of the log-odds, in encoded units), and `radius`: no change of norm below it,
+            in encoded units, changes which k features these are.
+        """
+        x, index = self._encoded(X)
+        k = self._checked_k(k)
+        scores = Gradient()(self.model_, x)
+        top = ranking.top_k(scores, k)
+        columns: dict[str, Any] = {
+            "row": np.repeat(index.to_numpy(), k),
+            "rank": np.tile(np.arange(1, k + 1), len(x)),
+            "feature": np.array(self.encoding_.names, dtype=object)[top.numpy()].ravel(),
+            "score": scores.gather(1, top).numpy().ravel(),
+        }
+        if radius:
+            columns["radius"] = certify(self.model_, x, k).radius.numpy().repeat(k)
+        return pd.DataFrame(columns)
+
+    def certify(self, X: Any, k: int | None = None, **options: Any) -> Certificate:
+        """A certificate for the top-k features of each row: `r2et.certify` on the encoded rows.
+
+        Args:
+            X: N rows.
+            k: how many features; None = `k_`.
+            options: of `r2et.certify`, such as prediction=True.
+        """
+        x = self.encode(X)
+        return certify(self.model_, x, self._checked_k(k), **options)
+
+    def audit(self, X: Any, y: Any, k: int | None = None, **options: Any) -> Audit:
+        """Measure and attack the explanations: `r2et.audit` on the encoded rows, inside `domain_`.
+
+        Args:
+            X: N rows.
+            y: labels (N,).
+            k: how many features; None = `k_`.
+            options: of `r2et.audit`, such as radii=(0.1, 0.3).
+        """
+        x = self.encode(X)
+        labels = torch.from_numpy(class_numbers(y, self.classes_, len(x)))
+        options.setdefault("domain", self.domain_)
+        return audit(self.model_, x, labels, k=self._checked_k(k), **options)
+
+    def _checked_k(self, k: int | None) -> int:
+        if k is None:
+            return self.k_
+        check_k(whole(k), len(self.encoding_.names))
+        return int(k)
+
+    # --- saving ---------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted classifier into a folder: weights as safetensors, the rest as JSON, no pickle."""
+        from r2et.estimator.saving import save
+
+        check_is_fitted(self, "model_")
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "StableClassifier":
+        """Read what `save` wrote; a file of a newer version, or a broken one, is a CheckpointError."""
+        from r2et.estimator.saving import load
+
+        return load(cls, path)
+
+
+def _rows(x: Tensor, numbers: NDArray[np.int64], weights: NDArray[np.float64]) -> WeightedRows:
+    """Rows whose weights have mean 1; equal ones are none at all."""
+    labels = torch.from_numpy(numbers.astype(np.int64))
+    if np.ptp(weights) == 0:
+        return WeightedRows(x, labels)
+    return WeightedRows(x, labels, torch.from_numpy(weights / weights.mean()).float())
+
+
+def _in_float64(model: nn.Module) -> nn.Module:
+    """A fresh copy: predictions of a row must not depend on the others, and certificates are about float64."""
+    with torch.device("meta"):  # no weights are drawn
+        copy = models.create(**model.architecture)  # type: ignore[arg-type]  # models of r2et have one
+    copy.load_state_dict(model.state_dict(), assign=True)
+    return copy.double().eval().requires_grad_(False)

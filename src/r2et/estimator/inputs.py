@@ -1,0 +1,165 @@
+"""What scikit-learn hands over, checked: parameters, tables, labels, weights."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.validation import check_array, column_or_1d
+
+from r2et._checks import InputError, check_choice, check_count, check_positive
+from r2et.models.architecture import whole_numbers
+from r2et.training import METHODS
+
+
+def check_parameters(given: Mapping[str, Any]) -> None:
+    """Raise unless the parameters of a StableClassifier are possible."""
+    check_choice("method", given["method"], METHODS)
+    for name in ("settings", "grid"):
+        values = given[name]
+        if values is not None and not isinstance(values, Mapping):
+            raise InputError(f"{name} must be a dict of hyper-parameters, got {values!r}")
+        METHODS[given["method"]].settings(dict.fromkeys(values or {}, 0.0))
+    for name, value in (given["settings"] or {}).items():
+        _check_number(f"settings[{name!r}]", value)
+    for name, choices in (given["grid"] or {}).items():
+        if np.ndim(choices) != 1 or len(choices) == 0:
+            raise InputError(f"grid[{name!r}] must be a list of values to choose from, got {choices!r}")
+        for value in choices:
+            _check_number(f"grid[{name!r}]", value)
+    if np.ndim(given["hidden"]) != 1 or len(given["hidden"]) == 0:
+        raise InputError(f"hidden must be a list of widths such as (32,), got {given['hidden']!r}")
+    whole_numbers("hidden", [whole(width) for width in given["hidden"]])
+    for name in ("k", "epochs", "attack_steps", "patience", "batch_size"):
+        if (name, given[name]) not in (("patience", None), ("batch_size", "auto")):
+            check_count(name, whole(given[name]))
+    for name in ("lr", "radius", "validation_fraction"):
+        _check_number(name, given[name])
+        check_positive(name, given[name])
+    if given["validation_fraction"] >= 1:
+        raise InputError(
+            f"validation_fraction must be a share below 1, got validation_fraction={given['validation_fraction']}"
+        )
+
+
+def whole(value: Any) -> Any:
+    """numpy's whole numbers as Python's, as a grid search hands them over; anything else as it is."""
+    return int(value) if isinstance(value, np.integer) else value
+
+
+def _check_number(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value):
+        raise InputError(f"{name} must be a finite number, got {value!r}")
+
+
+def as_frame(x: Any) -> pd.DataFrame:
+    """Anything like a table of N rows as a frame.
+
+    Args:
+        x: a frame, or what numpy makes an array (N, columns) of; its columns are called x0, x1 and so on.
+
+    >>> as_frame([[1, 2], [3, 4]]).columns.tolist()
+    ['x0', 'x1']
+    """
+    if not isinstance(x, pd.DataFrame):
+        # of strings and objects as they are: a column may be categorical
+        values = check_array(x, dtype=None, ensure_all_finite=False, estimator="StableClassifier")
+        return pd.DataFrame(values, columns=[f"x{i}" for i in range(values.shape[1])])
+    for count, what in zip(x.shape, ("row", "column"), strict=True):
+        if count == 0:
+            raise InputError(f"X is a frame of shape {x.shape}: it needs at least one {what}")
+    repeated = x.columns[x.columns.duplicated()]
+    if len(repeated):
+        raise InputError(f"X has several columns called {repeated[0]!r}: an explanation could not tell them apart")
+    return x
+
+
+def row_weights(
+    sample_weight: Any,
+    class_weight: Mapping[Any, float] | str | None,
+    y: NDArray[Any],
+) -> NDArray[np.float64]:
+    """The weight of each row (N,): its own times its class's."""
+    if sample_weight is None:
+        weights = np.ones(len(y))
+    else:
+        given = np.asarray(sample_weight)
+        if given.shape != y.shape:
+            raise InputError(
+                f"sample_weight must be one weight for each of {len(y)} rows, got shape {given.shape}"
+            )
+        weights = check_array(given, ensure_2d=False, dtype=np.float64, input_name="sample_weight").copy()
+    if (weights < 0).any():
+        row = int(np.flatnonzero(weights < 0)[0])
+        raise InputError(f"sample_weight must not be negative, got {weights[row]} in row {row}")
+    if class_weight is not None:
+        weights *= _class_weights(class_weight, y)
+    if not weights.any():
+        raise InputError("all weights of rows are zero: give at least some rows a positive weight")
+    return weights
+
+
+def _class_weights(class_weight: Mapping[Any, float] | str, y: NDArray[Any]) -> NDArray[np.float64]:
+    classes = np.unique(y).tolist()
+    if isinstance(class_weight, Mapping):
+        for label, weight in class_weight.items():
+            if label not in classes:
+                raise InputError(f"class_weight names {label!r}, the classes are {_listed(classes)}")
+            _check_number(f"class_weight[{label!r}]", weight)
+            if weight < 0:
+                raise InputError(f"class_weight[{label!r}] must not be negative, got {weight!r}")
+    elif class_weight != "balanced":
+        raise InputError(f'class_weight is "balanced" or a dict of classes, got {class_weight!r}')
+    found: NDArray[np.float64] = compute_sample_weight(class_weight, y)
+    return found
+
+
+def check_classes(classes: NDArray[Any], numbers: NDArray[np.int64]) -> None:
+    """There must be two classes to tell apart, with rows to train and rows to validate on."""
+    counts, labels = np.bincount(numbers).tolist(), classes.tolist()
+    if len(labels) < 2:
+        raise InputError(
+            f"all {len(numbers)} rows of positive weight have one class, {labels[0]!r}: a classifier needs two"
+        )
+    if sum(count > 1 for count in counts) < 2:
+        found = ", ".join(f"{label!r} {count}" for label, count in zip(labels, counts, strict=True))
+        raise InputError(f"two classes need at least two rows each, to train and to validate; got {found}")
+
+
+def lowered_k(k: int, names: Sequence[str]) -> int:
+    """k, or with a warning one less than there are features."""
+    n = len(names)
+    if n < 2:
+        raise InputError(
+            f"X has 1 feature(s) after encoding ({names[0]!r}): there is nothing to rank; bring at least two"
+        )
+    if k < n:
+        return k
+    warnings.warn(
+        f"k={k} is lowered to k_={n - 1}: there are {n} encoded features, and a list of all of them says nothing",
+        stacklevel=3,
+    )
+    return n - 1
+
+
+def class_numbers(y: Any, classes: NDArray[Any], rows: int) -> NDArray[np.int64]:
+    """The number of each label (N,) among the sorted classes; a new label is an error that quotes it."""
+    labels = column_or_1d(y)
+    if len(labels) != rows:
+        raise InputError(f"{len(labels)} labels for {rows} rows of X")
+    number = {label: c for c, label in enumerate(classes.tolist())}
+    found = np.array([number.get(label, -1) for label in labels.tolist()], dtype=np.int64)
+    if (found < 0).any():
+        row = int(np.flatnonzero(found < 0)[0])
+        raise InputError(
+            f"label {labels.tolist()[row]!r} in row {row} was not there in fit, the classes are "
+            f"{_listed(classes.tolist())}"
+        )
+    return found
+
+
+def _listed(classes: list[Any]) -> str:
+    return ", ".join(map(repr, classes))

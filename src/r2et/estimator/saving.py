@@ -1,0 +1,103 @@
+"""A fitted StableClassifier as safetensors and JSON; nothing is ever unpickled."""
+
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from r2et._checks import CheckpointError, InputError
+from r2et.estimator.columns import Encoding
+from r2et.estimator.search import Sanity
+from r2et.training import load_model, save_model
+
+if TYPE_CHECKING:
+    from r2et.estimator.classifier import StableClassifier
+
+VERSION = 1
+NAME = "StableClassifier"
+
+
+def save(fitted: "StableClassifier", path: str | os.PathLike[str]) -> None:
+    """Write a fitted classifier into a folder, atomically."""
+    parameters = fitted.get_params(deep=False)
+    if isinstance(fitted.random_state, np.random.RandomState):
+        parameters["random_state"] = None  # a generator is a state, not a setting
+    names = getattr(fitted, "feature_names_in_", None)
+    save_model(
+        fitted.model_,
+        path,
+        estimator=NAME,
+        estimator_version=VERSION,
+        parameters=_plain(parameters),
+        classes={"dtype": fitted.classes_.dtype.str, "values": _plain(fitted.classes_)},
+        feature_names=None if names is None else _plain(names),
+        columns=_plain(fitted.encoding_.describe()),
+        k=fitted.k_,
+        settings=_plain(fitted.settings_),
+        candidates=_plain(fitted.candidates_.to_dict("records")),
+        history=_plain(fitted.history_.to_dict("records")),
+        sanity=asdict(fitted.sanity_),
+    )
+
+
+def load(kind: "type[StableClassifier]", path: str | os.PathLike[str]) -> "StableClassifier":
+    """Read what `save` wrote; anything else is a CheckpointError."""
+    model, saved = load_model(path)
+    where = str(path)
+    if saved.get("estimator") != NAME:
+        raise CheckpointError(f"{where!r} holds a model, but not a {NAME}: use r2et.load_model")
+    if saved.get("estimator_version") != VERSION:
+        raise CheckpointError(
+            f"{where!r} has version {saved.get('estimator_version')!r} of {NAME}, this r2et reads {VERSION}: use "
+            "the version of r2et that wrote it"
+        )
+    try:
+        parameters = dict(saved["parameters"])
+        parameters["hidden"] = tuple(parameters["hidden"])
+        made = kind(**parameters)
+        made.classes_ = np.array(saved["classes"]["values"], dtype=np.dtype(saved["classes"]["dtype"]))
+        made.encoding_ = Encoding.from_description(saved["columns"])
+        made.domain_ = made.encoding_.domain
+        made.n_features_in_ = len(made.encoding_.columns)
+        if saved["feature_names"] is not None:
+            made.feature_names_in_ = np.array(saved["feature_names"], dtype=object)
+        made.k_ = int(saved["k"])
+        made.settings_ = dict(saved["settings"])
+        made.candidates_ = pd.DataFrame(saved["candidates"])
+        made.history_ = pd.DataFrame(saved["history"])
+        made.sanity_ = Sanity(**saved["sanity"])
+        made.model_ = model.requires_grad_(False)
+        _check_fit(made)
+    except CheckpointError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(f"{where!r} is not a complete {NAME}: {type(error).__name__}: {error}") from error
+    return made
+
+
+def _check_fit(made: "StableClassifier") -> None:
+    """The parts of a file must belong together."""
+    shape = {key: made.model_.architecture.get(key) for key in ("features", "classes")}  # type: ignore[union-attr, operator]
+    n = len(made.encoding_.names)
+    if shape != {"features": n, "classes": len(made.classes_)} or not 1 <= made.k_ < n:
+        raise CheckpointError(
+            f"the parts do not fit: a model of {shape}, {n} encoded features, {len(made.classes_)} classes, "
+            f"k={made.k_}"
+        )
+
+
+def _plain(value: Any) -> Any:
+    """The same with numpy's numbers and arrays as Python's, and tuples as lists."""
+    if isinstance(value, dict):
+        return {_plain(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple | np.ndarray | pd.Index | pd.Series):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    raise InputError(
+        f"{value!r} of type {type(value).__name__} cannot be saved: use numbers, text, lists and dicts"
+    )

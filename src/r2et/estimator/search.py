@@ -1,0 +1,182 @@
+"""Training by one of the paper's methods, with the weights that its selection rule picks (App. B.1.2)."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from r2et import metrics, models
+from r2et.attacks import ERAttack
+from r2et.training import METHODS, Candidate, FitResult, Preset, WeightedRows, choose, train_method
+from r2et.training.selection import judge
+
+
+@dataclass(frozen=True)
+class Sanity:
+    """Whether a network was needed: a logistic regression on the same rows.
+
+    Attributes:
+        auc: validation AUC of the fitted model.
+        linear_auc: validation AUC of the logistic regression.
+        margin: a linear model within this of the fitted one is as good.
+
+    >>> Sanity(auc=0.99, linear_auc=0.988).linear_is_as_good
+    True
+    """
+
+    auc: float
+    linear_auc: float
+    margin: float = 0.005
+
+    @property
+    def linear_is_as_good(self) -> bool:
+        """Whether the linear model's validation AUC is at most `margin` below."""
+        return self.linear_auc >= self.auc - self.margin
+
+    def __str__(self) -> str:
+        figures = f"validation AUC {self.linear_auc:.4f} against {self.auc:.4f}"
+        if self.linear_is_as_good:
+            return (
+                f"A linear model is as good here ({figures}): it is simpler, and with two classes its explanation "
+                'cannot be moved at all. Consider method="linear".'
+            )
+        return f"A linear model is worse here ({figures})."
+
+
+@dataclass(frozen=True)
+class Found:
+    """What training came to.
+
+    Attributes:
+        fit: the model that was chosen.
+        settings: its hyper-parameters.
+        candidates: one entry for each model that was trained to choose from.
+    """
+
+    fit: FitResult
+    settings: dict[str, float]
+    candidates: list[dict[str, Any]]
+
+
+def split(y: NDArray[np.int64], fraction: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Row numbers of a training and a validation part, each class in the same proportion.
+
+    A class of two rows or more is in both parts, a class of one row in the training part.
+
+    >>> train, validation = split(np.array([0] * 10 + [1] * 5 + [2]), 0.2, seed=0)
+    >>> sorted((validation < 10).tolist()), 15 in train
+    ([False, True, True], True)
+    """
+    drawn = np.random.default_rng(seed)
+    held_out = []
+    for label in np.unique(y):
+        rows = drawn.permutation(np.flatnonzero(y == label))
+        count = min(max(round(fraction * len(rows)), 1), len(rows) - 1)
+        held_out.append(rows[:count])
+    validation = np.sort(np.concatenate(held_out))
+    return np.setdiff1d(np.arange(len(y)), validation), validation
+
+
+def search(
+    name: str,
+    train: WeightedRows,
+    validation: WeightedRows,
+    preset: Preset,
+    settings: Mapping[str, float] | None = None,
+    grid: Mapping[str, Sequence[float]] | None = None,
+    attack: ERAttack | None = None,
+    seed: int = 0,
+) -> Found:
+    """Train by a method of `METHODS`.
+
+    Given settings are used as they are, and the epoch with the lowest validation loss is kept. Without them every
+    combination of the grid is trained; of those within 0.01 of a vanilla model's validation AUC the one with the
+    highest validation P@k under the attack wins.
+
+    Args:
+        name: a key of `METHODS`.
+        train: inputs (N, n) and labels (N,).
+        validation: likewise.
+        preset: architecture, k, epochs and so on; its grid is used if none is given.
+        settings: hyper-parameters.
+        grid: values of each hyper-parameter to choose from.
+        attack: what the candidates are judged by; None = ERAttack of the preset.
+        seed: of everything that is drawn.
+    """
+    method = METHODS[name]
+    vanilla: FitResult | None = None
+
+    def run(which: str, values: Mapping[str, float], threshold: float | None = None) -> FitResult:
+        start = vanilla.model if vanilla is not None and METHODS[which].retrains else None
+        return train_method(
+            which,
+            train,
+            validation,
+            settings=dict(values),
+            seed=seed,
+            vanilla=start,
+            preset=preset,
+            threshold=threshold,
+            accelerator="cpu",
+        )
+
+    searched = settings is None and bool(method.defaults)
+    if searched or method.retrains:
+        vanilla = run("vanilla", {})
+    if not searched:
+        given = method.settings(settings or {})
+        return Found(run(name, given), given, [])
+    assert vanilla is not None
+    threshold = preset.threshold(vanilla.auc)
+    attack = attack or ERAttack(k=preset.k, radius=preset.radius, steps=preset.attack_steps)
+    tried = _combinations(name, grid if grid is not None else preset.grid.get(name, {}))
+    candidates = []
+    for values in tried:
+        fit = run(name, values, threshold)
+        # one candidate needs no judge
+        precision = judge(fit.model, validation.x, attack) if len(tried) > 1 else float("nan")
+        candidates.append(Candidate(values, fit, precision))
+    best = choose(candidates)
+    records = [
+        {
+            **entry.settings,
+            "validation_auc": entry.fit.auc,
+            "vanilla_auc": vanilla.auc,
+            "passed": entry.fit.passed,
+            "precision": entry.precision,
+            "chosen": entry is best,
+        }
+        for entry in candidates
+    ]
+    return Found(best.fit, best.settings, records)
+
+
+def _combinations(name: str, grid: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
+    method = METHODS[name]
+    return [method.settings(dict(zip(grid, values, strict=True))) for values in itertools.product(*grid.values())]
+
+
+def compare_with_linear(train: WeightedRows, validation: WeightedRows, auc: float) -> Sanity:
+    """Fit a logistic regression on the same rows (N, n) and compare its validation AUC."""
+    from sklearn.linear_model import LogisticRegression
+
+    weights = None if train.weights is None else train.weights.numpy()
+    with _without_convergence_warnings():
+        fitted = LogisticRegression(max_iter=300).fit(train.x.numpy(), train.y.numpy(), sample_weight=weights)
+    weight, bias = torch.from_numpy(fitted.coef_), torch.from_numpy(fitted.intercept_)
+    if len(weight) == 1:  # two classes: one row, for the log-odds of the second
+        weight, bias = torch.cat([-weight, weight]) / 2, torch.cat([-bias, bias]) / 2
+    with torch.device("meta"):  # no weights are drawn
+        model = models.Linear(weight.shape[1], len(weight))
+    model.load_state_dict({"weight": weight.double(), "bias": bias.double()}, assign=True)
+    return Sanity(auc, metrics.auc(model, validation.x.double(), validation.y))
+
+
+def _without_convergence_warnings() -> Any:
+    import warnings
+
+    return warnings.catch_warnings(action="ignore")

@@ -206,7 +206,7 @@ def test_train_says_when_the_threshold_was_not_reached(run, tmp_path):
 def test_settings_reach_the_method(run, tmp_path):
     options = ["--set", "gap=0.25", "--set", "curvature=0"]
     found = run("train", "--method", "r2et", *options, "--epochs", 1, "-o", tmp_path / "run", "--json").json()
-    assert found["settings"] == {"gap": 0.25, "curvature": 0.0}
+    assert found["settings"] == {"gap": 0.25, "curvature": 0.0, "difference": 0.01}
     record = json.loads((tmp_path / "run" / "training.json").read_text())
     assert "gap=0.25, curvature=0.0" in record["identity"]["objective"]
 

@@ -49,26 +49,27 @@ def accuracy(model: Any, x: Any, y: Any) -> float:
         return float((torch.cat([model(part) for part in x.split(256)]).argmax(1) == y).double().mean())
 
 
-def cell_path(work: Path, data_name: str, method: str, seed: int, preset_name: str, epochs: int | None) -> Path:
-    settings = [data_name, method, seed, preset_name, epochs, asdict(EVALUATIONS[data_name])]
-    return (
-        work / f"{data_name}-{method}-{seed}-{hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:10]}.json"
-    )
+def cell_path(work: Path, data_name: str, method: str, seed: int, preset: Any, epochs: int | None) -> Path:
+    """Where a cell is kept: another preset, hyper-parameter or evaluation is another cell."""
+    made_with = [repr(preset), hyper_parameters(method, preset), epochs, asdict(EVALUATIONS[data_name])]
+    digest = hashlib.sha256(json.dumps(made_with).encode()).hexdigest()[:10]
+    return work / f"{data_name}-{method}-{seed}-{digest}.json"
 
 
-def vanilla_auc(work: Path, data_name: str, seed: int, preset_name: str, epochs: int | None) -> float:
-    path = cell_path(work, data_name, "vanilla", seed, preset_name, epochs)
+def hyper_parameters(method: str, preset: Any) -> dict[str, float]:
+    from r2et.training import METHODS as TABLE
+
+    return TABLE[method].settings(preset.defaults.get(method, {}))
+
+
+def vanilla_auc(work: Path, data_name: str, seed: int, preset: Any, epochs: int | None) -> float:
+    path = cell_path(work, data_name, "vanilla", seed, preset, epochs)
     return float(json.loads(path.read_text())["validation auc"])
 
 
 def run_cell(
     data_name: str, method: str, seed: int, preset_name: str, work: Path, epochs: int | None
 ) -> dict[str, Any]:
-    evaluation = EVALUATIONS[data_name]
-    path = cell_path(work, data_name, method, seed, preset_name, epochs)
-    if path.exists():
-        done: dict[str, Any] = json.loads(path.read_text())
-        return done
     import torch
 
     torch.set_num_threads(1)
@@ -79,7 +80,11 @@ def run_cell(
     from r2et.training import find_preset, train_method
 
     data = r2et.data.load(data_name)
-    preset = find_preset(data, preset_name)
+    preset, evaluation = find_preset(data, preset_name), EVALUATIONS[data_name]
+    path = cell_path(work, data_name, method, seed, preset, epochs)
+    if path.exists():
+        done: dict[str, Any] = json.loads(path.read_text())
+        return done
     vanilla = None
     if preset.retrains and method != "vanilla" and not TABLE[method].changes_architecture:
         vanilla = r2et.load_model(work / f"{data_name}-vanilla-{seed}-model")[0]
@@ -87,7 +92,7 @@ def run_cell(
     given: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
     if method != "vanilla":
         # B.1.2: the last epoch whose validation AUC is close enough to the vanilla model's
-        given["threshold"] = preset.threshold(vanilla_auc(work, data_name, seed, preset_name, epochs))
+        given["threshold"] = preset.threshold(vanilla_auc(work, data_name, seed, preset, epochs))
     fitted = train_method(
         method, data.train, data.validation, data.k, seed=seed, vanilla=vanilla, preset=preset, **given
     )
@@ -196,7 +201,7 @@ def figures(options: Any) -> None:
             pictured = result.before[shown, 0], result.after[shown, 0], data.layout, data.k
             save(r2et.report.connectome_circle(*pictured, title=title), f"circle-{name}")
             save(r2et.report.connectome_matrix(*pictured, title=title), f"matrix-{name}")
-    elif isinstance(data.layout, ImageLayout) and results[next(iter(results))].before.shape[-1] != 128:
+    elif isinstance(data.layout, ImageLayout) and not isinstance(preset.explainer, r2et.Activation):
         save(
             r2et.report.saliency_grid(
                 x[shown],
@@ -236,7 +241,6 @@ def run(options: Any) -> None:
 
 def summary(cells: list[dict[str, Any]], options: Any) -> dict[str, Any]:
     import r2et
-    from r2et.training import METHODS as TABLE
     from r2et.training import find_preset
 
     data = r2et.data.load(options.data)
@@ -273,9 +277,7 @@ def summary(cells: list[dict[str, Any]], options: Any) -> dict[str, Any]:
             "training": asdict(preset.training),
             "retraining": asdict(preset.retraining) if preset.retrains else None,
             "auc_margin": preset.auc_margin,
-            "hyper-parameters": {
-                name: TABLE[name].settings(preset.defaults.get(name, {})) for name in options.methods.split(",")
-            },
+            "hyper-parameters": {name: hyper_parameters(name, preset) for name in options.methods.split(",")},
             "epochs": options.epochs,
             "explainer": repr(preset.explainer),
             "direction of scale-free R2ET": preset.direction,

@@ -146,6 +146,13 @@ def _tabular(name: PresetName) -> Preset:
     )
 
 
+# A net of ReLU and max-pooling bends at hinges alone: a short difference sees few of them, and the few it sees as
+# a huge curvature, under which the net learns nothing. A third of the attack's radius sees enough.
+_OVER_HINGES: Mapping[str, Mapping[str, float]] = {
+    "est-h": {"weight": 5.0, "difference": 0.3},
+    "r2et": {"curvature": 5.0, "difference": 0.3},
+    "r2et-mm": {"curvature": 5.0, "difference": 0.3},
+}
 _MNIST = Preset(
     name="paper",
     # the widths are not stated: LeNet's, and an embedding of 64
@@ -158,11 +165,7 @@ _MNIST = Preset(
     attack_step=1e-2,
     attack_steps=100,
     defaults={
-        # A net of ReLU and max-pooling bends at hinges alone: a short difference sees few of them, and the few it
-        # sees as a huge curvature, under which the net learns nothing. A third of the attack's radius sees enough.
-        "est-h": {"weight": 5.0, "difference": 0.3},
-        "r2et": {"curvature": 5.0, "difference": 0.3},
-        "r2et-mm": {"curvature": 5.0, "difference": 0.3},
+        **_OVER_HINGES,
         "r2et-sf": {"gap": 1.0, "curvature": 1.0, "difference": 0.3, "beta": 5.0},
     },
     direction="adversarial",
@@ -198,9 +201,7 @@ _GRAPHS = Preset(
     attack_steps=100,
     auc_margin=0.02,
     defaults={
-        "est-h": {"weight": 5.0, "difference": 0.3},
-        "r2et": {"curvature": 5.0, "difference": 0.3},
-        "r2et-mm": {"curvature": 5.0, "difference": 0.3},
+        **_OVER_HINGES,
         "r2et-sf": {"gap": 5.0, "curvature": 5.0, "difference": 0.3, "beta": 5.0},
     },
     direction="adversarial",

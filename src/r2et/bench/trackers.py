@@ -1,0 +1,56 @@
+"""Hand every record to an experiment tracker as it comes."""
+
+from pathlib import Path
+from typing import Protocol
+
+from r2et._checks import InputError
+from r2et.bench.records import Record
+
+
+class Tracker(Protocol):
+    """Anything that wants to hear of finished cells."""
+
+    def record(self, plan: str, record: Record) -> None:
+        """A cell of a plan is finished, or failed."""
+
+
+class MLflowTracker:
+    """One MLflow run a cell: settings as parameters, numbers as metrics, the name of the cell as the run's.
+
+    Args:
+        folder: of a local tracking store; None = whatever MLflow is configured for.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        try:
+            import mlflow
+        except ImportError as error:
+            raise InputError("the MLflow tracker needs MLflow: pip install mlflow-skinny") from error
+        self._mlflow = mlflow
+        if folder is not None:
+            mlflow.set_tracking_uri(folder.resolve().as_uri())
+
+    def record(self, plan: str, record: Record) -> None:
+        """Log one cell."""
+        cell = record["cell"]
+        self._mlflow.set_experiment(f"r2et bench {plan}")
+        with self._mlflow.start_run(run_name=f"{cell['data']} {cell['method']} {cell['seed']}"):
+            self._mlflow.log_params({name: cell[name] for name in ("data", "method", "seed", "retrained")})
+            self._mlflow.log_params({f"settings.{name}": value for name, value in cell["settings"].items()})
+            self._mlflow.log_metrics(numbers(record))
+
+
+def numbers(record: Record) -> dict[str, float]:
+    """Every single number a record holds, by study and name.
+
+    >>> numbers({"training": {"epochs": 3}, "studies": {"worst": {"values": {"precision": 0.5, "recipe": "a"}}}})
+    {'training.epochs': 3.0, 'worst.precision': 0.5}
+    """
+    parts = {"training": record["training"]}
+    parts |= {name: entry.get("values", {}) for name, entry in record["studies"].items()}
+    return {
+        f"{part}.{name.replace('@', ' at ')}": float(value)
+        for part, values in parts.items()
+        for name, value in values.items()
+        if isinstance(value, int | float)
+    }

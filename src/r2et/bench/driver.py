@@ -1,4 +1,4 @@
-"""`run`: everything a plan asks for, in the order in which it depends on each other; what is there is not redone."""
+"""`Run`: everything a plan asks for, in the order of its dependencies; what is there is not done again."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -51,6 +51,7 @@ class Run:
             for name in self.plan.data
             for seed in range(self.plan.seeds)
         }
+        self._write_index(list(vanilla.values()))
         self._finish([(cell, None) for cell in vanilla.values()])
         others = [method for method in self.plan.methods if method != "vanilla"]
         chosen = {name: self._choose(name, others, vanilla[name, 0]) for name in self.plan.data}
@@ -61,6 +62,7 @@ class Run:
                     cell = self._cell(name, method, chosen[name][method], seed)
                     cells.append((cell, vanilla[name, seed]))
             cells += self._further(name, chosen[name], vanilla)
+        self._write_index([*vanilla.values(), *(cell for cell, _ in cells)])
         self._finish(cells)
         every = [*vanilla.values(), *(cell for cell, _ in cells)]
         records = [record for cell in every if (record := self.store.read(self.plan.name, cell.name)) is not None]
@@ -72,14 +74,14 @@ class Run:
         """Retrained models (Table 8) and models with other numbers of pairs (Fig. 9)."""
         found = []
         for method in self.plan.retrained:
-            for seed in range(min(3, self.plan.seeds_of(method))):
+            for seed in range(min(self.plan.further_seeds, self.plan.seeds_of(method))):
                 cell = self._cell(name, method, chosen[method], seed, retrained=True)
                 found.append((cell, vanilla[name, seed]))
         for method, data in self.plan.pairs.items():
             if name in data:
                 k = surroundings(vanilla[name, 0])[0].k
                 for pairs in range(1, k + 1):
-                    for seed in range(min(3, self.plan.seeds)):
+                    for seed in range(min(self.plan.further_seeds, self.plan.seeds)):
                         cell = self._cell(name, method, chosen.get(method, {}), seed)
                         found.append((replace(cell, boundary_pairs=pairs), vanilla[name, seed]))
         return found
@@ -135,15 +137,15 @@ class Run:
         """All searches of a data set, rung by rung: candidates of different methods are trained side by side."""
         while going := {method: search for method, search in searches.items() if search.winner is None}:
             steps = {method: search.next_step() for method, search in going.items()}
-            jobs = [
-                self._job(cell, vanilla, rung=step.epochs) for step in steps.values() for cell in step.cells
-            ]
+            jobs = [self._job(cell, vanilla, rung=step.epochs) for step in steps.values() for cell in step.cells]
             self._perform(jobs, f"search, {name}")
             for method, search in going.items():
                 step = steps[method]
                 search.tell({cell: rung_result(self.store, cell, step.epochs) for cell in step.cells})
 
-    def _job(self, cell: Cell, vanilla: Cell | None, studies: Iterable[Study] = (), rung: int | None = None) -> Job:
+    def _job(
+        self, cell: Cell, vanilla: Cell | None, studies: Iterable[Study] = (), rung: int | None = None
+    ) -> Job:
         needs_none = cell.method in ("vanilla", "linear")
         return Job(
             plan=self.plan.name,
@@ -167,13 +169,32 @@ class Run:
                     f"method is compared with it: {record['training']['error']}"
                 )
 
+    def _write_index(self, cells: Sequence[Cell]) -> None:
+        """Which records belong to the plan, so that what an older one left in the folder is not counted.
+
+        A run that starts again keeps the index of a run that knew more: the searches it made are still there.
+        """
+        entries = [
+            {"name": cell.name, "data": cell.data, "method": cell.method, "role": self._role(cell)}
+            for cell in cells
+        ]
+        known = self.store.read(self.plan.name, "index")
+        if known is not None and {entry["name"] for entry in entries} <= {e["name"] for e in known["cells"]}:
+            return
+        self.store.write(self.plan.name, "index", {"kind": "index", "plan": self.plan.name, "cells": entries})
+
+    def _role(self, cell: Cell) -> str:
+        if cell.boundary_pairs is not None:
+            return f"pairs={cell.boundary_pairs}"
+        again = cell.retrained and not surroundings(cell)[1].retrains
+        return "retrained" if again else "main"
+
     def _studies(self, cell: Cell) -> list[Study]:
-        from_scratch = not cell.retrained or surroundings(cell)[1].retrains
-        main = from_scratch and cell.boundary_pairs is None
+        main = self._role(cell) == "main"
         return [
             study
             for study in self.plan.studies
-            if (main or (study.retrained))
+            if (main or study.retrained)
             and (study.methods is None or cell.method in study.methods)
             and (study.data is None or cell.data in study.data)
             and (study.seeds is None or cell.seed < study.seeds)

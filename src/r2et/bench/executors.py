@@ -67,7 +67,10 @@ class LocalExecutor(Executor):
                         waiting.appendleft((job, attempt + 1))
                         continue
                     if process.exitcode != 0:
-                        give_up(job, f"the worker died {ATTEMPTS} times, the last time with exit code {process.exitcode}")
+                        give_up(
+                            job,
+                            f"the worker died {ATTEMPTS} times, at last with exit code {process.exitcode}",
+                        )
                     done(job)
         finally:
             for process in running:
@@ -139,7 +142,9 @@ def _connect(address: str | None, processes: int) -> None:
         try:
             ray.init(address=address or "auto", **quiet)
         except ConnectionError as error:
-            raise InputError(f"no Ray cluster answers at {address or os.environ['RAY_ADDRESS']!r}: {error}") from error
+            raise InputError(
+                f"no Ray cluster answers at {address or os.environ['RAY_ADDRESS']!r}: {error}"
+            ) from error
         return
     ray.init(num_cpus=processes, **quiet)
 

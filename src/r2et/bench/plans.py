@@ -49,6 +49,7 @@ class Plan:
         studies: what is measured.
         retrained: methods that are also retrained from the vanilla model (Table 8).
         pairs: of these methods, models with k' = 1..k (Fig. 9), on these data.
+        further_seeds: how many seeds these two get.
         limit: of the training rows, so many are used; None = all.
     """
 
@@ -66,6 +67,7 @@ class Plan:
     selection: Mapping[str, int] = field(default_factory=lambda: {"rows": 1000, "steps": 200})
     retrained: tuple[str, ...] = ()
     pairs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    further_seeds: int = 2
     limit: int | None = None
 
     def seeds_of(self, method: str) -> int:
@@ -87,16 +89,16 @@ _WEIGHTS = (0.01, 0.1, 0.3, 1.0, 5.0)
 
 _TABULAR_STUDIES = (
     Study("prediction", retrained=True),
-    Study("attacks", {"rows": 1000}, retrained=True),
+    Study("attacks", {"rows": 500}, retrained=True),
     Study("sizes", {"rows": 300, "sizes": [2, 5], "steps": 300}),
-    Study("worst", {"rows": 1000, "budget": "standard"}),
+    Study("worst", {"rows": 500, "budget": "standard"}),
     Study("certified", {"rows": 200}),
     Study("thickness", {"rows": 1000}),
-    Study("last", {"rows": 1000, "steps": 300}),
-    Study("explainers", {"rows": 100, "steps": 100}, seeds=3),
+    Study("last", {"rows": 500, "steps": 200}),
+    Study("explainers", {"rows": 100, "steps": 50}, seeds=3),
     Study("faithfulness", {"rows": 1000}),
     Study("regularisers", {"rows": 1000}, seeds=1),
-    Study("magnitude", {"rows": 200}, seeds=1),
+    Study("magnitude", {"rows": 200, "points": 100}, seeds=1),
     Study("correlation", {"rows": 300}, methods=_CORRELATED, seeds=1),
 )
 
@@ -112,7 +114,7 @@ def _image_studies(
         Study("thickness", {"rows": few, "samples": 8, "steps": 4}),
         Study("last", {"rows": few, "steps": steps, "mse": mse}, seeds=1),
         *((Study("faithfulness", {"rows": few}),) if faithfulness else ()),
-        Study("magnitude", {"rows": few}, seeds=1),
+        Study("magnitude", {"rows": few, "points": 100}, seeds=1),
     )
 
 
@@ -126,20 +128,28 @@ PLANS: dict[str, Plan] = {
             schedule={"epochs": 40, "patience": 20, "batch_size": 512},
             retraining={"epochs": 10, "batch_size": 512},
             seeds=5,
-            fewer={"exact-h": 3, "ssr": 3},
+            # strong regularisers learn slowly: after a few epochs the best of them looks inaccurate
+            rungs=(0.5, 1.0),
+            fewer={"exact-h": 1, "ssr": 1, "at": 3},
             grid={
-                "wd": {"weight_decay": (5e-5, 5e-4, 5e-3, 1e-2, 5e-2)},
-                "sp": {"beta": (0.5, 1.0, 5.0, 10.0)},
+                "wd": {"weight_decay": (5e-4, 5e-3, 1e-2)},
+                "sp": {"beta": (0.5, 1.0, 5.0)},
                 "est-h": {"weight": _WEIGHTS},
-                "exact-h": {"weight": (0.01, 0.1, 1.0)},
-                "ssr": {"weight": (0.01, 0.1, 1.0)},
+                "exact-h": {"weight": (0.1, 1.0)},
+                "ssr": {"weight": (0.1, 1.0)},
                 "at": {"radius": (0.1, 1.0)},
-                "cl": {"weight": (0.01, 0.1, 1.0)},
+                "cl": {"weight": (0.01, 0.1)},
                 "r2et-no-h": {"gap": _GAPS},
                 "r2et-mm-no-h": {"gap": _GAPS},
                 "r2et": {"gap": _WEIGHTS, "curvature": _WEIGHTS},
                 "r2et-mm": {"gap": _WEIGHTS, "curvature": _WEIGHTS},
-                "r2et-sf": {"gap": (0.01, 0.03, 0.1), "curvature": (0.1, 0.3, 1.0), "beta": (1.0,)},
+                # at 0.1 a gap is bought by accuracy; a sharper softplus bears more weight of curvature
+                "r2et-sf": {
+                    "gap": (0.01, 0.03),
+                    "curvature": (0.3, 0.5, 1.0),
+                    "difference": (0.3,),
+                    "beta": (1.0, 5.0),
+                },
             },
             studies=_TABULAR_STUDIES,
             retrained=("wd", "cl", "est-h", "exact-h", "ssr", "r2et-no-h", "r2et-mm-no-h", "r2et", "r2et-mm"),
@@ -150,17 +160,18 @@ PLANS: dict[str, Plan] = {
             data=("mnist-pairs",),
             methods=_IMAGES,
             schedule={"epochs": 12},
-            fewer={name: 1 for name in ("wd", "sp", "at", "r2et-no-h", "r2et-mm-no-h", "r2et-mm")},
+            fewer={name: 1 for name in _IMAGES if name not in ("vanilla", "r2et", "r2et-sf")},
             grid={
+                "sp": {"beta": (1.0, 5.0)},
                 "r2et-no-h": {"gap": (0.1, 1.0)},
-                "est-h": {"weight": (1.0, 5.0), "difference": (0.3,)},
-                "r2et-sf": {"gap": (1.0, 5.0), "curvature": (1.0, 5.0)},
+                "r2et-mm-no-h": {"gap": (0.1, 1.0)},
+                "r2et-sf": {"gap": (1.0,), "curvature": (1.0, 2.0, 4.0)},
             },
-            rungs=(0.25, 1.0),
+            rungs=(0.5, 1.0),
             selection={"rows": 40, "steps": 50},
             studies=(
                 *_image_studies(rows=100, few=50, steps=50),
-                Study("explainers", {"rows": 10, "steps": 20}, seeds=1),
+                Study("explainers", {"rows": 10, "steps": 10}, seeds=1),
                 Study("correlation", {"rows": 60, "flip_below": 0.8}, methods=("r2et",), seeds=1),
             ),
         ),
@@ -181,21 +192,26 @@ PLANS: dict[str, Plan] = {
             studies=(
                 *_image_studies(rows=40, few=20, steps=30, mse=False, sizes=False),
                 Study("correlation", {"rows": 40, "flip_below": 0.8}, methods=("r2et",), seeds=1),
-                Study("constrained", {"rows": 20, "steps": 20, "lengths": [0.02, 0.05]}, methods=("vanilla",), seeds=1),
+                Study(
+                    "constrained",
+                    {"rows": 20, "steps": 20, "lengths": [0.02, 0.05]},
+                    methods=("vanilla",),
+                    seeds=1,
+                ),
             ),
         ),
         Plan(
             name="oct",
             data=("oct",),
             methods=("vanilla", "wd", "est-h", "at", "r2et-no-h", "r2et", "r2et-sf"),
-            fewer={name: 1 for name in ("wd", "est-h", "at", "r2et-no-h")},
+            fewer=dict.fromkeys(("wd", "est-h", "at", "r2et-no-h"), 1),
             rungs=(1.0,),
             studies=_image_studies(rows=40, few=20, steps=30, mse=False, faithfulness=False, sizes=False),
         ),
         Plan(
             name="smoke",
             data=("breast-cancer",),
-            methods=("linear", "vanilla", "sp", "at", "r2et", "r2et-sf"),
+            methods=("linear", "vanilla", "sp", "r2et", "r2et-sf"),
             schedule={"epochs": 6, "batch_size": 64},
             retraining={"epochs": 2, "batch_size": 64},
             seeds=2,
@@ -213,12 +229,15 @@ PLANS: dict[str, Plan] = {
                 Study("explainers", {"rows": 4, "steps": 5}, seeds=1),
                 Study("faithfulness", {"rows": 40}),
                 Study("regularisers", {"rows": 40}, seeds=1),
-                Study("magnitude", {"rows": 20}, seeds=1),
+                Study("magnitude", {"rows": 20, "points": 100}, seeds=1),
                 Study("correlation", {"rows": 20, "steps": 50}, methods=("vanilla", "r2et"), seeds=1),
-                Study("constrained", {"rows": 20, "steps": 10, "lengths": [0.05, 0.2]}, methods=("vanilla",), seeds=1),
+                Study(
+                    "constrained", {"rows": 20, "steps": 10, "lengths": [0.05, 0.2]}, methods=("vanilla",), seeds=1
+                ),
             ),
             retrained=("r2et",),
             pairs={"r2et-mm-no-h": ("breast-cancer",)},
+            further_seeds=1,
         ),
     )
 }

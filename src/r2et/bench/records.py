@@ -67,7 +67,8 @@ class Store:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{cell.digest}-{study}.npz"
         temporary = folder / f".{path.name}.{os.getpid()}.tmp.npz"
-        np.savez_compressed(temporary, **{name: value.cpu().numpy() for name, value in arrays.items()})
+        values: dict[str, Any] = {name: value.cpu().numpy() for name, value in arrays.items()}
+        np.savez_compressed(temporary, **values)
         temporary.replace(path)
 
     def all(self, plan: str) -> Iterator[Record]:
@@ -103,7 +104,9 @@ def read_record(path: Path) -> Record | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise InputError(f"{str(path)!r} is not a benchmark record: {error}. Delete it to compute it anew") from error
+        raise InputError(
+            f"{str(path)!r} is not a benchmark record: {error}. Delete it to compute it anew"
+        ) from error
     if record.get("format") != FORMAT or record.get("version") != VERSION:
         raise InputError(
             f"{str(path)!r} is not a benchmark record of version {VERSION}: it says format "

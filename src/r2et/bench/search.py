@@ -71,8 +71,7 @@ def rung_epochs(epochs: int, shares: Sequence[float]) -> list[int]:
 class Search:
     """The search for one method on one data set: ask for a step, train it, tell what came out, until it is over.
 
-    Successive halving: after each rung the better half of the candidates goes on. All of them are compared at once,
-    so that the result does not depend on who was trained first.
+    Successive halving: after each rung the better half of the candidates goes on. All are compared at once, so that the result does not depend on who was trained first.
 
     Args:
         cells: the candidates.
@@ -105,7 +104,11 @@ class Search:
         for cell in self._left:
             found = results[cell]
             self.tried.append(
-                {"settings": dict(cell.settings), "epochs": epochs, **{k: v for k, v in found.items() if k != "seconds"}}
+                {
+                    "settings": dict(cell.settings),
+                    "epochs": epochs,
+                    **{k: v for k, v in found.items() if k != "seconds"},
+                }
             )
             self._trials[cell].report(merit(found), epochs)
         last = self._rung == len(self.rungs) - 1
@@ -125,7 +128,7 @@ class Search:
 
 
 def merit(found: Record) -> float:
-    """One number for B.1.2: validation P@k of models that pass the threshold; others are below all of them, by AUC.
+    """One number for B.1.2: validation P@k of models that pass the threshold; the others come after, by AUC.
 
     >>> merit({"passed": True, "precision": 0.7, "validation auc": 0.9})
     0.7
@@ -165,5 +168,3 @@ def _make_study(cells: Sequence[Cell]) -> "optuna.Study":
     for cell in cells:
         study.enqueue_trial(dict(cell.settings))
     return study
-
-

@@ -1,5 +1,6 @@
 """What is measured on a trained model: one function a study, each giving plain numbers and per-sample arrays."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,7 +20,6 @@ from r2et.data import Dataset, GraphLayout, ImageLayout
 from r2et.explain import (
     Activation,
     Explainer,
-    Gradient,
     IntegratedGradients,
     SmoothGrad,
 )
@@ -65,7 +65,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a study found: numbers for the record, and arrays with one entry an input (N, ...) for its side file."""
+    """What a study found: numbers for the record, and arrays (N, ...) with one entry an input."""
 
     values: dict[str, Any]
     arrays: dict[str, Tensor] = field(default_factory=dict)
@@ -89,7 +89,9 @@ def attacks(subject: Subject, rows: int, steps: int | None = None, mse: bool = T
     """P@k under the paper's two attacks, the prediction kept (Table 1)."""
     shared = {**subject.attack, **({} if steps is None else {"steps": steps})}
     found = {
-        attack.__name__: attack(**shared)(subject.model, subject.inputs(rows), seed=0, chunk_size=subject.chunk_size)
+        attack.__name__: attack(**shared)(
+            subject.model, subject.inputs(rows), seed=0, chunk_size=subject.chunk_size
+        )
         for attack in ((ERAttack, MSEAttack) if mse else (ERAttack,))
     }
     return Outcome(
@@ -98,7 +100,11 @@ def attacks(subject: Subject, rows: int, steps: int | None = None, mse: bool = T
             **{f"{name} error": _standard_error(result.precision) for name, result in found.items()},
             "inputs": len(subject.inputs(rows)),
         },
-        {f"{name}.{part}": getattr(result, part) for name, result in found.items() for part in ("precision", "distance")},
+        {
+            f"{name}.{part}": getattr(result, part)
+            for name, result in found.items()
+            for part in ("precision", "distance")
+        },
     )
 
 
@@ -132,7 +138,9 @@ def worst(subject: Subject, rows: int, budget: Budget) -> Outcome:
 def certified(subject: Subject, rows: int) -> Outcome:
     """Certified P@k at the preset's radius and the median certified radius, where a sound method applies."""
     try:
-        certificate = certify(subject.model, subject.inputs(rows), subject.data.k, explainer=subject.preset.explainer)
+        certificate = certify(
+            subject.model, subject.inputs(rows), subject.data.k, explainer=subject.preset.explainer
+        )
     except InputError as error:
         return Outcome({"applies": False, "reason": str(error)})
     radius = certificate.radius
@@ -151,7 +159,7 @@ def certified(subject: Subject, rows: int) -> Outcome:
 
 
 def thicknesses(subject: Subject, rows: int, samples: int = 16, steps: int = 8) -> Outcome:
-    """Probability thickness among Gaussian neighbours about as far away as the preset's radius (Tables 3 and 5)."""
+    """Probability thickness among Gaussian neighbours about as far away as the radius (Tables 3 and 5)."""
     x = subject.inputs(rows)
     values = thickness(
         subject.model,
@@ -239,12 +247,13 @@ def regularisers(subject: Subject, rows: int) -> Outcome:
     return Outcome(found)
 
 
-def magnitude(subject: Subject, rows: int) -> Outcome:
-    """The mean magnitude by rank, in units of the largest (Fig. 8), at up to 200 ranks."""
+def magnitude(subject: Subject, rows: int, points: int) -> Outcome:
+    """The mean magnitude by rank, in units of the largest (Fig. 8), at so many ranks."""
     scores = subject.preset.explainer(subject.model, subject.inputs(rows)).abs()
     ordered = scores.sort(-1, descending=True).values
     mean = (ordered / ordered[..., :1]).reshape(-1, ordered.shape[-1]).nan_to_num(0.0).mean(0)
-    ranks = torch.logspace(0, torch.log10(torch.tensor(float(len(mean)))), min(200, len(mean))).round().long().unique()
+    spread = torch.logspace(0, math.log10(len(mean)), points).round().long().unique()
+    ranks = torch.arange(1, len(mean) + 1) if len(mean) <= points else spread
     return Outcome(
         {"rank": ranks.tolist(), "magnitude": [float(f"{value:.4g}") for value in mean[ranks - 1].tolist()]}
     )
@@ -335,8 +344,8 @@ STUDIES: dict[str, Callable[..., Outcome]] = {
 def hessian_norm(model: nn.Module, x: Tensor, explainer: Explainer, samples: int = 32) -> Tensor:
     """The Frobenius norm of the Hessian of the predicted class's probability at each input, (N,).
 
-    Estimated from E ||H z||^2 = ||H||^2 for Gaussian z, by `samples` Hessian-vector products: exact Hessians do not
-    fit for images. For an explanation of neurons it is the Jacobian of their activations that is measured.
+    Estimated from E ||H z||^2 = ||H||^2 for Gaussian z, by `samples` Hessian-vector products: an exact Hessian of
+    an image does not fit. For an explanation of neurons it is the Jacobian of their activations that is measured.
 
     Args:
         model: maps (N, *features) to logits (N, C).

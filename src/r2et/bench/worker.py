@@ -105,12 +105,11 @@ def _climb(job: Job) -> None:
     assert job.selection is not None
     store, cell = job.store, cell_from(job.cell)
     data, preset = surroundings(cell)
+    started = time.process_time()
+    found: dict[str, Any]
     try:
-        started = time.process_time()
         fitted = _train(job, cell, data, preset, epochs=job.rung)
-        attack = ERAttack(
-            k=data.k, radius=preset.radius, steps=job.selection["steps"], explainer=preset.explainer
-        )
+        attack = ERAttack(k=data.k, radius=preset.radius, steps=job.selection["steps"], explainer=preset.explainer)
         precision = judge(fitted.model.eval(), data.validation.x, attack, limit=job.selection["rows"])
         found = {
             "validation auc": fitted.auc,
@@ -170,6 +169,7 @@ def _trained_model(job: Job, cell: Cell, data: Dataset, preset: Preset, record: 
             "training": {
                 "validation auc": fitted.auc,
                 "passed": fitted.passed,
+                "threshold": _threshold(job, preset),
                 "epochs": len(fitted.records),
                 "selected epoch": fitted.selected_epoch,
                 "stopped": fitted.stopped,
@@ -187,15 +187,11 @@ def _trained_model(job: Job, cell: Cell, data: Dataset, preset: Preset, record: 
 
 def _train(job: Job, cell: Cell, data: Dataset, preset: Preset, epochs: int | None) -> FitResult:
     """Train, from where an interrupted run or an earlier rung stopped."""
-    vanilla, threshold = None, None
-    if job.vanilla is not None:
-        vanilla, information = load_model(job.store.model(cell_from(job.vanilla)))
-        threshold = preset.threshold(information["training"]["validation auc"])
+    vanilla = None if job.vanilla is None else load_model(job.store.model(cell_from(job.vanilla)))[0]
     retrains = cell.retrained or METHODS[cell.method].retrains
     if retrains and vanilla is None:
         raise InputError(f"{cell.name} is retrained from a vanilla model, and there is none")
     options = {**cell.schedule, **({} if epochs is None else {"epochs": epochs})}
-    run = job.store.run(cell)
     return train_method(
         cell.method,
         _some(data.train, cell.limit),
@@ -205,12 +201,20 @@ def _train(job: Job, cell: Cell, data: Dataset, preset: Preset, epochs: int | No
         seed=cell.seed,
         vanilla=vanilla if retrains else None,
         preset=preset,
-        threshold=threshold,
-        checkpoint=run,
+        threshold=_threshold(job, preset),
+        checkpoint=job.store.run(cell),
         resume=True,
         accelerator="cpu",
         **options,
     )
+
+
+def _threshold(job: Job, preset: Preset) -> float | None:
+    """The validation AUC a model has to reach: a little less than that of the vanilla one (B.1.2)."""
+    if job.vanilla is None:
+        return None
+    information = load_model(job.store.model(cell_from(job.vanilla)))[1]
+    return preset.threshold(information["training"]["validation auc"])
 
 
 def surroundings(cell: Cell) -> tuple[Dataset, Preset]:

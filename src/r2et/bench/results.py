@@ -1,0 +1,166 @@
+"""Records of a benchmark as tables want them: by data set and method, over seeds."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from r2et._checks import InputError
+from r2et.bench.driver import failures
+from r2et.bench.plans import PLANS
+from r2et.bench.records import TIMING, Record, Store
+from r2et.training import METHODS
+
+#: as tables print them
+DATA_TITLES = {
+    "adult": "Adult",
+    "bank": "Bank",
+    "compas": "COMPAS",
+    "mnist-pairs": "MNIST pairs",
+    "cifar10": "CIFAR-10 (10,000 + 2,000)",
+    "abide": "ABIDE",
+    "oct": "OCT",
+    "breast-cancer": "Breast cancer",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """The records of one method on one data set, one a seed.
+
+    Attributes:
+        data, method: of which.
+        records: in the order of seeds; what is not computed yet is missing.
+        seeds: how many there are to be.
+    """
+
+    data: str
+    method: str
+    records: tuple[Record, ...]
+    seeds: int
+
+    @property
+    def title(self) -> str:
+        """The method as tables print it."""
+        return METHODS[self.method].title
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is R2ET or one of its variants."""
+        return self.method.startswith("r2et")
+
+    @property
+    def settings(self) -> dict[str, float]:
+        """The chosen hyper-parameters."""
+        return dict(self.records[0]["cell"]["settings"]) if self.records else {}
+
+    def values(self, path: str) -> dict[int, float]:
+        """A number by seed; `path` is a study and a name in its values, e.g. "attacks/ERAttack"."""
+        found = {}
+        for record in self.records:
+            value = _look_up(record, path)
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                found[int(record["cell"]["seed"])] = float(value)
+        return found
+
+    def first(self, path: str) -> Any:
+        """Any kind of value, of the first seed that has one; None if none has."""
+        return next((value for record in self.records if (value := _look_up(record, path)) is not None), None)
+
+    def failure(self, path: str) -> str | None:
+        """Why there is no such number, if something failed."""
+        study = path.split("/")[0]
+        for record in self.records:
+            found = failures(record)
+            why = found.get("training") or found.get(study)
+            if why:
+                return why
+        return None
+
+    def passes(self) -> tuple[int, int]:
+        """How many of the trained models reach the AUC threshold, and how many there are."""
+        known = [record["training"]["passed"] for record in self.records if "passed" in record["training"]]
+        return sum(known), len(known)
+
+    def epoch_seconds(self) -> float | None:
+        """The median time of an epoch, the mean over seeds."""
+        found = [record[TIMING].get("seconds an epoch") for record in self.records]
+        known = [value for value in found if value]
+        return sum(known) / len(known) if known else None
+
+
+@dataclass(frozen=True)
+class Results:
+    """Everything that was computed.
+
+    Attributes:
+        rows: by data set, method and role: "main", "retrained", or "pairs=3" for k' = 3.
+        searches: what was tried, by data set and method.
+        plans: of each data set, the name of its plan.
+    """
+
+    rows: dict[tuple[str, str, str], Row]
+    searches: dict[tuple[str, str], Record]
+    plans: dict[str, str]
+
+    @property
+    def data(self) -> list[str]:
+        """Data sets, in the order of the plans."""
+        return list(self.plans)
+
+    def of(self, data: str, role: str = "main") -> list[Row]:
+        """The rows of a data set, in the order of its plan."""
+        found = [row for (name, _, kind), row in self.rows.items() if (name, kind) == (data, role)]
+        order = PLANS[self.plans[data]].methods
+        return sorted(found, key=lambda row: order.index(row.method) if row.method in order else len(order))
+
+    def row(self, data: str, method: str, role: str = "main") -> Row | None:
+        """One row, or None."""
+        return self.rows.get((data, method, role))
+
+
+def load_results(store: Store, plans: Iterable[str] | None = None, data: Iterable[str] | None = None) -> Results:
+    """Read the records of some plans, of all that there are by default.
+
+    Args:
+        store: where they are.
+        plans: names; None = all but "smoke", or "smoke" if there is nothing else.
+        data: only these data sets.
+    """
+    there = [name for name in PLANS if name in store.plans()]
+    wanted = list(plans) if plans is not None else [name for name in there if name != "smoke"] or there
+    found: dict[tuple[str, str, str], Row] = {}
+    searches: dict[tuple[str, str], Record] = {}
+    sources: dict[str, str] = {}
+    only = None if data is None else set(data)
+    for plan in wanted:
+        index = store.read(plan, "index")
+        if index is None:
+            raise InputError(
+                f"there are no records of {plan!r} in {str(store.records)!r}: run `r2et bench run --preset {plan}`"
+            )
+        groups: dict[tuple[str, str, str], list[Record | None]] = {}
+        for entry in index["cells"]:
+            if only is None or entry["data"] in only:
+                record = store.read(plan, entry["name"])
+                groups.setdefault((entry["data"], entry["method"], entry["role"]), []).append(record)
+                sources[entry["data"]] = plan
+        for key, records in groups.items():
+            known = tuple(record for record in records if record is not None)
+            found[key] = Row(key[0], key[1], known, len(records))
+        for record in store.all(plan):
+            if record["kind"] == "search":
+                searches[record["data"], record["method"]] = record
+    if not found:
+        raise InputError(
+            f"there are no records{'' if only is None else f' of {sorted(only)}'} in {str(store.records)!r}: "
+            "compute some with `r2et bench run`"
+        )
+    return Results(found, searches, sources)
+
+
+def _look_up(record: Record, path: str) -> Any:
+    study, *names = path.split("/")
+    value = record["training"] if study == "training" else record["studies"].get(study, {}).get("values", {})
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value

@@ -1,0 +1,156 @@
+"""`r2et bench run`, `r2et bench table`, `r2et bench figure`."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from r2et._checks import InputError, check_choice, check_count
+from r2et.cli.common import AsJson, interactive, print_json, print_table
+
+Records = Annotated[Path, typer.Option(help="Folder of the records.")]
+Work = Annotated[Path, typer.Option(help="Folder of models, unfinished runs and per-sample arrays.")]
+Data = Annotated[list[str] | None, typer.Option("--data", help="Only this data set; may be repeated.")]
+RECORDS = Path("benchmarks/records")
+WORK = Path("runs/bench")
+
+
+def run(
+    preset: Annotated[
+        str, typer.Option(help="What to compute: smoke, paper-tabular, mnist, cifar10, abide or oct.")
+    ] = "smoke",
+    records: Records = RECORDS,
+    work: Work = WORK,
+    executor: Annotated[str, typer.Option(help="local (processes of this machine) or ray.")] = "local",
+    processes: Annotated[int, typer.Option(help="Cells at once, one torch thread each.")] = 2,
+    address: Annotated[
+        str | None, typer.Option(help="Of a running Ray cluster, e.g. auto; without one it is started here.")
+    ] = None,
+    data: Data = None,
+    seeds: Annotated[int | None, typer.Option(help="Another number of seeds.")] = None,
+    full_grid: Annotated[
+        bool, typer.Option("--full-grid", help="Train every candidate to the end instead of halving.")
+    ] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Do again what failed before.")] = False,
+    tracker: Annotated[str | None, typer.Option(help="Also log every cell to: mlflow.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compute a benchmark; what is there already is kept, and an interrupted run continues.
+
+    One JSON record a cell (data set, method, hyper-parameters, seed) goes to --records. Hyper-parameters are
+    chosen on the first seed by the paper's rule, with successive halving.
+
+    Example: r2et bench run --preset smoke && r2et bench table honest
+    """
+    from r2et.bench import MLflowTracker, Run, Store, find_executor, find_plan
+
+    plan = find_plan(preset)
+    if seeds is not None:
+        check_count("seeds", seeds)
+        plan = replace(plan, seeds=seeds)
+    if data:
+        for name in data:
+            check_choice(f"data set of {preset}", name, plan.data)
+        plan = replace(plan, data=tuple(data))
+    if tracker is not None:
+        check_choice("tracker", tracker, ("mlflow",))
+    found = Run(
+        plan,
+        Store(records, work),
+        find_executor(executor, processes, address),
+        full_grid=full_grid,
+        retry_failed=retry_failed,
+        trackers=[MLflowTracker()] if tracker else [],
+        say=lambda line: None if as_json else typer.echo(line),
+        progress=interactive(as_json),
+    )()
+    if as_json:
+        print_json({"preset": preset, "records": str(records), **found})
+    else:
+        typer.echo(f"{found['records']} records in {records / preset}, {found['failed']} with a failure")
+        typer.echo(f"see them: r2et bench table honest --preset {preset} --records {records}")
+
+
+def table(
+    number: Annotated[str, typer.Argument(help="1, 2, 3, 5, 6, 7, 8, 9 or honest.")],
+    preset: Annotated[str | None, typer.Option(help="Of one benchmark; all that have records by default.")] = None,
+    data: Data = None,
+    records: Records = RECORDS,
+    form: Annotated[
+        str | None, typer.Option("--format", help="markdown, latex, csv or html; a terminal table by default.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print a table of the paper with our values beside the paper's, or the honest one.
+
+    Example: r2et bench table 1 --data adult; r2et bench table honest --format latex -o honest.tex
+    """
+    from r2et.bench.formats import FORMATS, render
+    from r2et.bench.records import Store
+    from r2et.bench.results import load_results
+    from r2et.bench.tables import NUMBERS, make_table
+
+    check_choice("table", number, NUMBERS)
+    if form is not None:
+        check_choice("format", form, FORMATS)
+    results = load_results(Store(records, WORK), None if preset is None else [preset], data)
+    made = make_table(number, results)
+    if as_json:
+        from dataclasses import asdict
+
+        print_json(asdict(made))
+        return
+    if output is not None:
+        suffixes = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".html": "html"}
+        chosen = form or suffixes.get(output.suffix)
+        if chosen is None:
+            raise InputError(
+                f"the ending of {str(output)!r} says no format: add --format markdown, latex, csv or html"
+            )
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(render(made, chosen))
+        typer.echo(f"{made.heading}: written to {output}")
+        return
+    if form is not None:
+        typer.echo(render(made, form), nl=False)
+        return
+    typer.echo(made.heading)
+    for section in made.sections:
+        headings, cells = section.grid()
+        lines = [[cell if isinstance(cell, str) else cell.own() for cell in line] for line in cells]
+        print_table(section.title, headings, lines)
+        for note in section.notes:
+            typer.echo(note)
+    for failure in made.failures():
+        typer.echo(f"failed: {failure}")
+
+
+def figure(
+    name: Annotated[
+        str, typer.Argument(help="correlation, attacks, tradeoff, kprime, magnitude, saliency or time.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write, .svg, .png or .pdf.")],
+    preset: Annotated[str | None, typer.Option(help="Of one benchmark; all that have records by default.")] = None,
+    data: Data = None,
+    records: Records = RECORDS,
+    work: Work = WORK,
+    as_json: AsJson = False,
+) -> None:
+    """Draw a figure of the paper from the records; saliency maps need the models in --work too.
+
+    Example: r2et bench figure tradeoff --data adult -o tradeoff.svg
+    """
+    from r2et.bench.figures import FIGURES, draw
+    from r2et.bench.records import Store
+    from r2et.bench.results import load_results
+
+    check_choice("figure", name, FIGURES)
+    store = Store(records, work)
+    results = load_results(store, None if preset is None else [preset], data)
+    draw(name, results, store, output)
+    if as_json:
+        print_json({"figure": name, "output": str(output)})
+    else:
+        typer.echo(f"{name}: written to {output}")

@@ -62,6 +62,8 @@ class Run:
                     cell = self._cell(name, method, chosen[name][method], seed)
                     cells.append((cell, vanilla[name, seed]))
             cells += self._further(name, chosen[name], vanilla)
+        # seed by seed: a run that is cut short has every row, with fewer seeds
+        cells.sort(key=lambda pair: pair[0].seed)
         self._write_index([*vanilla.values(), *(cell for cell, _ in cells)])
         self._finish(cells)
         every = [*vanilla.values(), *(cell for cell, _ in cells)]
@@ -130,7 +132,7 @@ class Run:
         schedule = preset.retraining if cell.retrained else preset.training
         epochs = int(cell.schedule.get("epochs", schedule.epochs))
         # a learning rate that falls to zero over all epochs cannot be compared half-way
-        whole = self.full_grid or schedule.annealed
+        whole = self.full_grid or schedule.annealed or cell.method in self.plan.patient
         return [epochs] if whole else rung_epochs(epochs, self.plan.rungs)
 
     def _climb(self, name: str, searches: Mapping[str, Search], vanilla: Cell) -> None:

@@ -85,7 +85,7 @@ class RayExecutor(Executor):
 
     Args:
         processes: of a cluster that is started here.
-        address: of a running cluster; None = the one of this machine if there is one (RAY_ADDRESS), else a new one.
+        address: of a running cluster; None = the one RAY_ADDRESS names, else a new one here.
         work: what a task does with a job.
     """
 

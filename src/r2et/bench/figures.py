@@ -177,11 +177,10 @@ def time(results: Results, store: Store) -> "Figure":
     found: dict[str, dict[str, float]] = {}
     for data in results.data:
         vanilla = results.row(data, "vanilla")
-        base = None if vanilla is None else vanilla.epoch_seconds()
         for row in results.of(data):
-            own = row.epoch_seconds()
-            if base and own and row.method not in ("vanilla", "linear"):
-                found.setdefault(data, {})[row.title] = own / base
+            cost = row.cost(vanilla)
+            if cost is not None and row.method not in ("vanilla", "linear"):
+                found.setdefault(data, {})[row.title] = cost
     _check(found, "time")
     columns = min(3, len(found))
     figure, axes = _grid(-(-len(found) // columns), columns, 3.9, 2.8)

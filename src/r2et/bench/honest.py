@@ -33,7 +33,6 @@ def honest_section(data: str, results: Results) -> Section:
 
     rows = results.of(data)
     vanilla = results.row(data, "vanilla")
-    base = None if vanilla is None else vanilla.epoch_seconds()
     verdict = judge(data, results)
     lines = []
     for row in rows:
@@ -48,11 +47,11 @@ def honest_section(data: str, results: Results) -> Section:
                     _certified(row, entry_of(row, "certified/precision", 100, 1)),
                     _median_radius(row, entry_of(row, "certified/median radius", 1, 3)),
                     entry_of(row, "faithfulness/comprehensiveness", 1, 2),
-                    _cost(row, base),
+                    _cost(row, vanilla),
                 ),
             )
         )
-    columns = ("test AUC", "passes", "P@k WorstCase", "certified P@k", "certified radius", "COMP", "cost")
+    columns = ("AUC", "passes", "worst", "proven", "radius", "COMP", "cost")
     notes = [verdict.text]
     reason = next((why for row in rows if (why := row.first("certified/reason"))), None)
     if reason:
@@ -90,7 +89,7 @@ def judge(data: str, results: Results) -> Verdict:
                 f". It counts as better than Linear ({linear_auc:.4f}): its AUC is at least {bar:.4f}, half-way"
             )
         else:
-            text += f". It does not count as better than Linear ({linear_auc:.4f}): its AUC is below {bar:.4f}, half-way"
+            text += f". It is not better than Linear ({linear_auc:.4f}): its AUC is below {bar:.4f}, half-way"
     return Verdict(winner, enough, beats, text + ".")
 
 
@@ -125,8 +124,5 @@ def _median_radius(row: Row, entry: Entry) -> Entry:
     return Entry(text="") if row.first("certified/applies") is False else entry
 
 
-def _cost(row: Row, base: float | None) -> Entry:
-    own = row.epoch_seconds()
-    if own is None or not base:
-        return Entry()
-    return Entry(mean=own / base, seeds=1, digits=1)
+def _cost(row: Row, vanilla: Row | None) -> Entry:
+    return Entry(mean=row.cost(vanilla), seeds=1, digits=1)

@@ -1,5 +1,6 @@
 """Records of a benchmark as tables want them: by data set and method, over seeds."""
 
+import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -81,11 +82,19 @@ class Row:
         known = [record["training"]["passed"] for record in self.records if "passed" in record["training"]]
         return sum(known), len(known)
 
-    def epoch_seconds(self) -> float | None:
-        """The median time of an epoch, the mean over seeds."""
-        found = [record[TIMING].get("seconds an epoch") for record in self.records]
-        known = [value for value in found if value]
-        return sum(known) / len(known) if known else None
+    def cost(self, vanilla: "Row | None") -> float | None:
+        """The time of an epoch over that of an epoch of Vanilla; None if it is not known.
+
+        Processor time, of seeds that the search did not train a part of; with the first seed alone it is the time
+        on the clock, which depends on what else the machine does.
+        """
+        if vanilla is None:
+            return None
+        for measure in (_processor_time, _clock_time):
+            own, base = measure(self), measure(vanilla)
+            if own and base:
+                return own / base
+        return None
 
 
 @dataclass(frozen=True)
@@ -156,6 +165,20 @@ def load_results(store: Store, plans: Iterable[str] | None = None, data: Iterabl
             "compute some with `r2et bench run`"
         )
     return Results(found, searches, sources)
+
+
+def _processor_time(row: Row) -> float | None:
+    found = [
+        record[TIMING]["training"] / record["training"]["epochs"]
+        for record in row.records
+        if record["cell"]["seed"] > 0 and record["training"].get("epochs")
+    ]
+    return statistics.median(found) if found else None
+
+
+def _clock_time(row: Row) -> float | None:
+    found = [record[TIMING].get("seconds an epoch", 0.0) for record in row.records]
+    return statistics.median(found) if found else None
 
 
 def _look_up(record: Record, path: str) -> Any:

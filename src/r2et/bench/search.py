@@ -71,7 +71,8 @@ def rung_epochs(epochs: int, shares: Sequence[float]) -> list[int]:
 class Search:
     """The search for one method on one data set: ask for a step, train it, tell what came out, until it is over.
 
-    Successive halving: after each rung the better half of the candidates goes on. All are compared at once, so that the result does not depend on who was trained first.
+    Successive halving: after each rung the better half of the candidates goes on. All are compared at once, so
+    that the result does not depend on who was trained first.
 
     Args:
         cells: the candidates.

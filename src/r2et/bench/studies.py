@@ -2,19 +2,18 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from r2et import metrics
 from r2et._checks import InputError
 from r2et.attacks import ConstrainedAttack, ERAttack, MSEAttack, WorstCase
 from r2et.attacks.constraints import sweep
 from r2et.attacks.worst_case import Budget
-from r2et.bench.cells import Cell
+from r2et.bench.correlation import correlation
+from r2et.bench.subject import Outcome, Subject
 from r2et.certificates import certify
 from r2et.data import Dataset, GraphLayout, ImageLayout
 from r2et.explain import (
@@ -23,52 +22,11 @@ from r2et.explain import (
     IntegratedGradients,
     SmoothGrad,
 )
-from r2et.explain.base import evaluating, prediction
-from r2et.scores import probability
-from r2et.stability import AdversarialNeighbours, GaussianNeighbours, thickness
-from r2et.training import METHODS, Preset
+from r2et.explain.base import evaluating
+from r2et.stability import GaussianNeighbours, thickness
+from r2et.training import METHODS
 
-#: attacks keep several graphs of each input; so many input values are attacked at once
-_VALUES_AT_ONCE = 2**18
 _FRACTIONS = (0.01, 0.05, 0.1, 0.2, 0.5)
-
-
-@dataclass(frozen=True)
-class Subject:
-    """A trained model and everything a study needs to know about it."""
-
-    model: nn.Module
-    data: Dataset
-    preset: Preset
-    cell: Cell
-    vanilla: nn.Module | None = None
-
-    def inputs(self, rows: int) -> Tensor:
-        """The first test inputs (at most `rows`, *features): the same for every model of a data set."""
-        return self.data.test.x[:rows]
-
-    @property
-    def chunk_size(self) -> int:
-        """How many inputs are attacked at once."""
-        return max(1, _VALUES_AT_ONCE // self.data.test.x[0].numel())
-
-    @cached_property
-    def attack(self) -> dict[str, Any]:
-        """What the paper's attacks share: k, radius, steps and the explanation."""
-        return {
-            "k": self.data.k,
-            "radius": self.preset.radius,
-            "steps": self.preset.attack_steps,
-            "explainer": self.preset.explainer,
-        }
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a study found: numbers for the record, and arrays (N, ...) with one entry an input."""
-
-    values: dict[str, Any]
-    arrays: dict[str, Tensor] = field(default_factory=dict)
 
 
 def predictions(subject: Subject) -> Outcome:
@@ -166,12 +124,12 @@ def thicknesses(subject: Subject, rows: int, samples: int = 16, steps: int = 8) 
         x,
         subject.data.k,
         explainer=subject.preset.explainer,
-        neighbours=GaussianNeighbours(_sigma(subject)),
+        neighbours=GaussianNeighbours(subject.sigma),
         samples=samples,
         steps=steps,
         generator=torch.Generator().manual_seed(0),
     )
-    return Outcome({"thickness": float(values.mean()), "sigma": _sigma(subject)}, {"thickness": values})
+    return Outcome({"thickness": float(values.mean()), "sigma": subject.sigma}, {"thickness": values})
 
 
 def last(subject: Subject, rows: int, steps: int, mse: bool = True) -> Outcome:
@@ -259,51 +217,6 @@ def magnitude(subject: Subject, rows: int, points: int) -> Outcome:
     )
 
 
-def correlation(
-    subject: Subject, rows: int, steps: int | None = None, flip_below: float = 1.0, samples: int = 32
-) -> Outcome:
-    """Iterations to the first flip against thickness and Hessian norm, input by input (Fig. 2 and 4).
-
-    Inputs that no iteration flips count as one iteration more than there are.
-    """
-    x, k = subject.inputs(rows), subject.data.k
-    shared = {**subject.attack, **({} if steps is None else {"steps": steps})}
-    attack = ERAttack(**shared, flip_below=flip_below)
-    result = attack(subject.model, x, seed=0, chunk_size=subject.chunk_size)
-    first = torch.where(result.first_flip < 0, attack.steps + 1, result.first_flip).double()
-
-    def measured(neighbours: Any) -> Tensor:
-        return thickness(
-            subject.model,
-            x,
-            k,
-            explainer=subject.preset.explainer,
-            neighbours=neighbours,
-            samples=samples,
-            generator=torch.Generator().manual_seed(0),
-        ).double()
-
-    sigma = _sigma(subject)
-    measures = {
-        "thickness, adversarial": measured(AdversarialNeighbours(replace(attack, keep="last"))),
-        "thickness, Gaussian mean": measured(GaussianNeighbours(sigma)),
-        "thickness, Gaussian minimum": measured(GaussianNeighbours(sigma, aggregate="minimum")),
-        "Hessian norm": hessian_norm(subject.model, x, subject.preset.explainer, samples).double(),
-    }
-    return Outcome(
-        {
-            "pearson": {name: _pearson(first, value) for name, value in measures.items()},
-            "spearman": {name: _pearson(_ranks(first), _ranks(value)) for name, value in measures.items()},
-            "never flipped": float((result.first_flip < 0).double().mean()),
-            "iterations": attack.steps,
-            "points": {
-                "first flip": [int(value) for value in first.tolist()],
-                **{name: [float(f"{v:.5g}") for v in value.tolist()] for name, value in measures.items()},
-            },
-        }
-    )
-
-
 def constrained(subject: Subject, rows: int, steps: int, lengths: Sequence[float]) -> Outcome:
     """P@k and sensitivity of every rule of weights at several step lengths, for both attacks (Fig. 6)."""
     points = []
@@ -341,46 +254,6 @@ STUDIES: dict[str, Callable[..., Outcome]] = {
 }
 
 
-def hessian_norm(model: nn.Module, x: Tensor, explainer: Explainer, samples: int = 32) -> Tensor:
-    """The Frobenius norm of the Hessian of the predicted class's probability at each input, (N,).
-
-    Estimated from E ||H z||^2 = ||H||^2 for Gaussian z, by `samples` Hessian-vector products: an exact Hessian of
-    an image does not fit. For an explanation of neurons it is the Jacobian of their activations that is measured.
-
-    Args:
-        model: maps (N, *features) to logits (N, C).
-        x: (N, *features).
-        explainer: decides between the two.
-        samples: how many random directions.
-
-    >>> quadratic = nn.Linear(3, 2)
-    >>> hessian_norm(quadratic, torch.zeros(2, 3), Gradient()).shape
-    torch.Size([2])
-    """
-    target = prediction(model, x)
-    point = x.detach().clone().requires_grad_(True)
-    generator = torch.Generator().manual_seed(0)
-    with evaluating(model), torch.enable_grad():
-        if isinstance(explainer, Activation):
-            slope = explainer.attribute(model, point, target, True)
-        else:
-            slope = torch.autograd.grad(probability(model(point), target).sum(), point, create_graph=True)[0]
-        total = x.new_zeros(len(x))
-        for _ in range(samples):
-            direction = torch.randn(slope.shape, generator=generator).to(slope)
-            part = None
-            if slope.requires_grad:
-                part = torch.autograd.grad(slope, point, direction, retain_graph=True, allow_unused=True)[0]
-            if part is not None:
-                total += part.detach().flatten(1).square().sum(1)
-    return (total / samples).sqrt()
-
-
-def _sigma(subject: Subject) -> float:
-    """Of Gaussian neighbours whose typical distance is the radius of the attacks."""
-    return float(f"{subject.preset.radius / subject.data.test.x[0].numel() ** 0.5:.4g}")
-
-
 def _noise(data: Dataset) -> float:
     """The standard deviation of SmoothGrad's noise: a tenth of the value range of images, 0.1 of graphs."""
     if isinstance(data.layout, ImageLayout):
@@ -398,18 +271,3 @@ def _zero(data: Dataset) -> float | Tensor:
 
 def _standard_error(values: Tensor) -> float:
     return float(values.double().std() / len(values) ** 0.5) if len(values) > 1 else 0.0
-
-
-def _ranks(values: Tensor) -> Tensor:
-    """Mid-ranks, so that equal values share one."""
-    ordered = values.sort().values
-    low = torch.searchsorted(ordered, values)
-    high = torch.searchsorted(ordered, values, right=True)
-    return (low + high).double() / 2
-
-
-def _pearson(a: Tensor, b: Tensor) -> float | None:
-    """None where one of them does not vary."""
-    a, b = a - a.mean(), b - b.mean()
-    length = float(a.norm() * b.norm())
-    return float(a @ b) / length if length > 0 else None

@@ -1,6 +1,5 @@
 """Hand every record to an experiment tracker as it comes."""
 
-from pathlib import Path
 from typing import Protocol
 
 from r2et._checks import InputError
@@ -15,20 +14,14 @@ class Tracker(Protocol):
 
 
 class MLflowTracker:
-    """One MLflow run a cell: settings as parameters, numbers as metrics, the name of the cell as the run's.
+    """One MLflow run a cell, where MLflow is configured to log: settings as parameters, numbers as metrics."""
 
-    Args:
-        folder: of a local tracking store; None = whatever MLflow is configured for.
-    """
-
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self) -> None:
         try:
             import mlflow
         except ImportError as error:
             raise InputError("the MLflow tracker needs MLflow: pip install mlflow-skinny") from error
         self._mlflow = mlflow
-        if folder is not None:
-            mlflow.set_tracking_uri(folder.resolve().as_uri())
 
     def record(self, plan: str, record: Record) -> None:
         """Log one cell."""

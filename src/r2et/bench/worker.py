@@ -20,7 +20,8 @@ from r2et.attacks import ERAttack
 from r2et.bench.cells import Cell, cell_from
 from r2et.bench.plans import Study
 from r2et.bench.records import TIMING, Record, Store, read_record, write_json
-from r2et.bench.studies import STUDIES, Subject
+from r2et.bench.studies import STUDIES
+from r2et.bench.subject import Subject
 from r2et.data import Dataset, Split
 from r2et.training import METHODS, FitResult, Preset, find_preset, load_model, save_model, train_method
 from r2et.training.selection import judge

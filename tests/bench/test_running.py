@@ -1,0 +1,162 @@
+"""A run: resumable, the same on both executors, and never silent about a failure."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+
+from r2et._checks import InputError
+from r2et.bench import LocalExecutor, RayExecutor, Run, Store, Study, find_plan
+from r2et.bench.driver import failures
+from r2et.bench.formats import render
+from r2et.bench.plans import PLANS
+from r2et.bench.records import without_timing
+from r2et.bench.results import load_results
+from r2et.bench.studies import STUDIES
+from r2et.bench.tables import make_table
+from tests.bench.small import TINY, always_die_in_training_sp, die_once
+
+
+def store(folder):
+    return Store(folder / "records", folder / "work")
+
+
+def contents(place):
+    return {path.name: without_timing(json.loads(path.read_text())) for path in place.records.rglob("*.json")}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    place = store(tmp_path_factory.mktemp("undisturbed"))
+    said = []
+    found = Run(TINY, place, LocalExecutor(2), say=said.append)()
+    assert found == {"records": 8, "failed": 0}
+    assert len(said) == 8 + 2  # and two candidates of the search
+    return place
+
+
+def test_a_second_run_does_nothing(undisturbed):
+    before = {
+        path: path.stat().st_mtime_ns for path in undisturbed.records.rglob("*.json") if "search" not in path.name
+    }
+    said = []
+    Run(TINY, undisturbed, LocalExecutor(1), say=said.append)()
+    assert said == []
+    assert before == {path: path.stat().st_mtime_ns for path in before}
+
+
+def test_a_new_study_is_added_without_training_again(undisturbed, tmp_path):
+    import shutil
+
+    copied = Store(shutil.copytree(undisturbed.records, tmp_path / "records"), undisturbed.work)
+    models = {path: path.stat().st_mtime_ns for path in (copied.work / "models").rglob("*.json")}
+    plan = replace(TINY, studies=(*TINY.studies, Study("magnitude", {"rows": 5, "points": 20})))
+    Run(plan, copied, LocalExecutor(2))()
+    records = [record for record in copied.all("smoke") if record["kind"] == "cell"]
+    assert all(len(record["studies"]["magnitude"]["values"]["rank"]) > 5 for record in records)
+    assert models == {path: path.stat().st_mtime_ns for path in models}
+
+
+def test_workers_that_are_killed_are_tried_again(undisturbed, tmp_path):
+    place = store(tmp_path)
+    found = Run(TINY, place, LocalExecutor(2, work=die_once))()
+    assert found["failed"] == 0
+    assert list((place.work / "deaths").iterdir())
+    assert contents(place) == contents(undisturbed)
+
+
+def test_a_cell_that_always_dies_is_recorded_and_shown(tmp_path):
+    place = store(tmp_path)
+    plan = replace(TINY, grid={}, seeds=1)
+    found = Run(plan, place, LocalExecutor(2, work=always_die_in_training_sp))()
+    assert found == {"records": 4, "failed": 1}
+    table = render(make_table("honest", load_results(place, ["smoke"])), "markdown")
+    assert "| SP | failed |" in table
+    assert "the worker died 3 times, at last with exit code -9" in table
+    # and it can be tried again once the reason is gone
+    again = Run(plan, place, LocalExecutor(2), retry_failed=True)()
+    assert again == {"records": 4, "failed": 0}
+
+
+def test_an_error_of_a_study_is_recorded_and_the_others_go_on(tmp_path):
+    place = store(tmp_path)
+    studies = (Study("sizes", {"rows": 5, "sizes": [99], "steps": 2}), Study("prediction"))
+    plan = replace(TINY, methods=("vanilla",), seeds=1, studies=studies)
+    assert Run(plan, place, LocalExecutor(1))() == {"records": 1, "failed": 1}
+    record = next(record for record in place.all("smoke") if record["kind"] == "cell")
+    assert "InputError: k must be at least 1 and less than the 30 features" in failures(record)["sizes"]
+    assert record["studies"]["prediction"]["values"]["auc"] > 0.5
+    assert "Traceback" in next((place.work / "errors").iterdir()).read_text()
+
+
+def test_without_a_vanilla_model_there_is_nothing_to_compare_with(tmp_path):
+    plan = replace(TINY, schedule={"epochs": 2, "lr": -1.0})
+    with pytest.raises(InputError, match=r"the vanilla model of 'breast-cancer', seed 0, could not be trained"):
+        Run(plan, store(tmp_path), LocalExecutor(1))()
+
+
+def test_ray_leaves_the_same_records(undisturbed, tmp_path):
+    ray = pytest.importorskip("ray")
+    place = store(tmp_path)
+    try:
+        found = Run(TINY, place, RayExecutor(2))()
+    finally:
+        ray.shutdown()
+    assert found == {"records": 8, "failed": 0}
+    assert contents(place) == contents(undisturbed)
+
+
+def _smoke(folder):
+    command = ["-m", "r2et.cli", "bench", "run", "--preset", "smoke"]
+    return [sys.executable, *command, "--records", str(folder / "records"), "--work", str(folder / "work")]
+
+
+def _honest(folder):
+    return render(make_table("honest", load_results(store(folder), ["smoke"])), "csv")
+
+
+def test_smoke_survives_kill_9_of_a_worker_and_of_the_driver(tmp_path):
+    psutil = pytest.importorskip("psutil")
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    driver = subprocess.Popen(_smoke(killed), stdout=subprocess.PIPE, text=True)
+    driver.stdout.readline()  # the first cell is done
+    workers = [
+        process
+        for process in psutil.Process(driver.pid).children(recursive=True)
+        if process.num_threads() > 1 and process.is_running()
+    ]
+    for process in workers[:1]:
+        process.send_signal(signal.SIGKILL)
+    driver.stdout.readline()
+    os.kill(driver.pid, signal.SIGKILL)
+    driver.wait()
+    driver.stdout.close()
+    time.sleep(2)  # workers notice that nobody waits for them
+    unfinished = len(list((killed / "records" / "smoke").glob("breast*.json")))
+    subprocess.run(_smoke(killed), check=True, capture_output=True)
+    subprocess.run(_smoke(whole), check=True, capture_output=True)
+    assert unfinished < len(list((killed / "records" / "smoke").glob("breast*.json")))
+    assert contents(store(killed)) == contents(store(whole))
+    assert _without_cost(_honest(killed)) == _without_cost(_honest(whole))
+
+
+def _without_cost(table):
+    return [line for line in table.splitlines() if ",cost," not in line]
+
+
+def test_every_plan_names_studies_and_methods_that_exist():
+    from r2et.training import METHODS
+
+    for plan in PLANS.values():
+        assert set(plan.methods) | set(plan.retrained) | set(plan.pairs) <= METHODS.keys()
+        assert {study.name for study in plan.studies} <= STUDIES.keys()
+        assert "vanilla" in plan.methods
+        for method, grid in plan.grid.items():
+            assert grid.keys() <= METHODS[method].defaults.keys()
+    with pytest.raises(InputError, match="unknown preset 'tabular'"):
+        find_plan("tabular")

@@ -1,6 +1,6 @@
 """Draw the pictures of the documentation and write its results pages: python docs/make_figures.py
 
-Every figure in a page comes from a file in benchmarks/results; nothing is typed by hand.
+Every figure in a page comes from a file in benchmarks/results or benchmarks/records; nothing is typed by hand.
 """
 
 import json
@@ -13,29 +13,21 @@ import torch
 from r2et import precision_at_k
 
 sys.path.insert(0, str(Path(__file__).parent))
+from bench_pages import PAGES, draw_all, readme_table, results
 from certificate_pages import certificates_page, draw_certificates
-from image_pages import TITLES as IMAGE_DATA
-from image_pages import images_page
+from concept_figures import draw_concepts
 
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
 RESULTS = ROOT / "benchmarks" / "results"
-TITLES = {"adult": "Adult", "bank": "Bank", "compas": "COMPAS"}
 # The idea of the paper's Fig. 1: of two perturbed explanations, the nearer one has fewer of the top features.
 FEATURES = ("age", "income", "debt", "rent", "tenure", "loans", "score", "calls")
 ORIGINAL = torch.tensor([0.90, 0.78, 0.66, 0.58, 0.50, 0.30, 0.20, 0.10])
 FAR = torch.tensor([1.35, 1.20, 1.05, 0.30, 0.20, 0.12, 0.08, 0.05])
 NEAR = torch.tensor([0.88, 0.55, 0.54, 0.70, 0.64, 0.32, 0.21, 0.11])
 TOP = 3
-BEGIN, END = "<!-- begin: made by docs/make_figures.py from benchmarks/results/tabular.json -->", "<!-- end -->"
+BEGIN, END = "<!-- begin: made by docs/make_figures.py from benchmarks/records -->", "<!-- end -->"
 WORST = "WorstCase standard"
-#: where the names of some methods stand beside their points
-LABELS = {
-    "linear": ((-6, -3), "right"),
-    "vanilla": ((-6, -3), "right"),
-    "sp": ((6, 3), "left"),
-    "r2et-sf": ((7, -8), "left"),
-}
 INK, SALIENT, OTHER = "#444444", "#c2571a", "#9fb3c8"
 
 
@@ -63,42 +55,6 @@ def draw_distance(path: Path) -> None:
         for side in ("top", "right"):
             axis.spines[side].set_visible(False)
     axes[0].set_ylabel(f"importance (top {TOP} in orange)", fontsize=8, color=INK)
-    save(figure, path)
-
-
-def draw_tabular(results: dict[str, Any], path: Path) -> None:
-    import matplotlib.pyplot as plt
-
-    names = list(dict.fromkeys(row["data"] for row in results["table"]))
-    figure, axes = plt.subplots(1, len(names), figsize=(11, 3.6))
-    for axis, name in zip(axes, names, strict=True):
-        for row in results["table"]:
-            if row["data"] != name:
-                continue
-            auc, precision = row["test_auc"]["mean"], 100 * row["precision"]["ERAttack"]["mean"]
-            ours = row["method"].startswith("r2et")
-            colour = SALIENT if ours else INK if row["method"] == "linear" else OTHER
-            axis.scatter(auc, precision, color=colour, s=42 if row["method"] == "r2et-sf" else 22, zorder=3)
-            if row["method"] in LABELS:
-                place, side = LABELS[row["method"]]
-                axis.annotate(
-                    row["title"],
-                    (auc, precision),
-                    xytext=place,
-                    ha=side,
-                    textcoords="offset points",
-                    fontsize=7.5,
-                    color=INK,
-                )
-        axis.set_title(TITLES[name], fontsize=10, color=INK)
-        axis.set_xlabel("test AUC", fontsize=8, color=INK)
-        axis.margins(x=0.18)
-        axis.set_ylim(top=103)
-        axis.tick_params(labelsize=8, colors=INK)
-        axis.grid(alpha=0.25)
-        for side in ("top", "right"):
-            axis.spines[side].set_visible(False)
-    axes[0].set_ylabel("P@8 under ERAttack, radius 1", fontsize=8, color=INK)
     save(figure, path)
 
 
@@ -197,78 +153,6 @@ def save(figure: Any, path: Path) -> None:
     plt.close(figure)
 
 
-def settings_text(settings: dict[str, float]) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in settings.items()) or "-"
-
-
-def tabular_page(results: dict[str, Any]) -> str:
-    settings = results["settings"]
-    training = settings["training"]
-    lines = [
-        "# Results on tabular data",
-        "",
-        "<!-- made by docs/make_figures.py from benchmarks/results/tabular.json -->",
-        "",
-        f"`{results['command']}`",
-        "",
-        f"Top k = {settings['k']}, L2 radius {settings['radius']:g} in scaled units, {settings['steps']:,} attack steps, "
-        f"{settings['test rows']:,} test inputs, mean and standard deviation over {settings['seeds']} seeds. MLP with one "
-        f"hidden layer of 32; at most {training['epochs']} epochs (the paper: 300), patience {training['patience']} "
-        f"(30), batch {training['batch_size']}. Hyper-parameters were chosen on the first seed from the small grid in "
-        "the results file, by validation P@8 under ERAttack among models within 0.01 of Vanilla's validation AUC. "
-        "Vanilla and Linear keep the epoch with the lowest validation loss, every other method the last epoch that "
-        "passes the threshold (App. B.1.2).",
-        "",
-        "Both attacks are the paper's, and they are weak: [stronger ones](attacks.md) displace more. Read the table as "
-        "a comparison with the paper, not as a measure of safety.",
-        "",
-        "![AUC against P@8](../images/tabular.svg)",
-        "",
-    ]
-    for name in dict.fromkeys(row["data"] for row in results["table"]):
-        lines += [
-            f"## {TITLES[name]}",
-            "",
-            "| method | settings | test AUC | P@8 ERAttack | P@8 MSEAttack | AUC passes |",
-            "|---|---|---|---|---|---|",
-        ]
-        for row in results["table"]:
-            if row["data"] == name:
-                auc = row["test_auc"]
-                cells = [
-                    f"{100 * row['precision'][attack]['mean']:.1f} ± {100 * row['precision'][attack]['std']:.1f}"
-                    for attack in ("ERAttack", "MSEAttack")
-                ]
-                lines.append(
-                    f"| {row['title']} | {settings_text(row['settings'])} | {auc['mean']:.4f} ± {auc['std']:.4f} | "
-                    f"{' | '.join(cells)} | {'yes' if row['passed'] else 'no'} |"
-                )
-        lines.append("")
-    lines += [
-        "## Does each regulariser act?",
-        "",
-        "A weight too small to act is Vanilla under another name. The value of each method's regulariser on validation "
-        "inputs, first seed: of the untrained network, of the vanilla network, and after training with it. A gap, a "
-        "thickness and a radius are enlarged, the others are lowered.",
-        "",
-        "| data | method | regulariser | untrained | vanilla | trained |",
-        "|---|---|---|---|---|---|",
-    ]
-    for cell in results["cells"]:
-        if cell["seed"] != 0:
-            continue
-        values = cell["regularisers"]
-        for part in values["trained"]:
-            if part == "cross-entropy":
-                continue
-            vanilla = f"{values['vanilla'][part]:.4g}" if values["vanilla"] else "-"
-            lines.append(
-                f"| {TITLES[cell['data']]} | {cell['title']} | {part} | {values['untrained'][part]:.4g} | {vanilla} | "
-                f"{values['trained'][part]:.4g} |"
-            )
-    return "\n".join(lines) + "\n"
-
-
 def speed_page(results: dict[str, Any]) -> str:
     lines = [
         "# Speed",
@@ -289,41 +173,21 @@ def speed_page(results: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def readme_table(results: dict[str, Any]) -> str:
-    """The best R2ET variant beside its rivals, for the README."""
-    lines = [
-        "| data | Linear | Vanilla | SP | best of the paper's R2ET | scale-free R2ET |",
-        "|---|---|---|---|---|---|",
-    ]
-    for name in dict.fromkeys(row["data"] for row in results["table"]):
-        rows = {row["method"]: row for row in results["table"] if row["data"] == name}
-        paper = [rows[method] for method in ("r2et", "r2et-mm", "r2et-no-h", "r2et-mm-no-h")]
-        best = max((row for row in paper if row["passed"]), key=lambda row: row["precision"]["ERAttack"]["mean"])
-        cells = [
-            f"{100 * row['precision']['ERAttack']['mean']:.1f} at {row['test_auc']['mean']:.3f}"
-            for row in (rows["linear"], rows["vanilla"], rows["sp"], best, rows["r2et-sf"])
-        ]
-        lines.append(f"| {TITLES[name]} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
-
-
 def with_table(readme: str, table: str) -> str:
     """The README with the table between its two markers replaced."""
     before, rest = readme.split(BEGIN)
     return before + BEGIN + "\n" + table + END + rest.split(END)[1]
 
 
-def image_results() -> dict[str, dict[str, Any]]:
-    return {name: json.loads((RESULTS / f"{name}.json").read_text()) for name in IMAGE_DATA}
-
-
 def main() -> None:
     draw_distance(IMAGES / "distance.svg")
-    tabular = json.loads((RESULTS / "tabular.json").read_text())
-    draw_tabular(tabular, IMAGES / "tabular.svg")
-    (ROOT / "docs" / "results" / "tabular.md").write_text(tabular_page(tabular))
+    draw_concepts(IMAGES, save)
+    benchmark = results()
+    draw_all(benchmark, IMAGES)
+    for name, page in PAGES.items():
+        (ROOT / "docs" / "results" / f"{name}.md").write_text(page(benchmark))
     readme = ROOT / "README.md"
-    readme.write_text(with_table(readme.read_text(), readme_table(tabular)))
+    readme.write_text(with_table(readme.read_text(), readme_table(benchmark)))
     attacks = json.loads((RESULTS / "attacks.json").read_text())
     draw_attacks(attacks, IMAGES / "attacks.svg")
     (ROOT / "docs" / "results" / "attacks.md").write_text(attacks_page(attacks))
@@ -332,7 +196,6 @@ def main() -> None:
     (ROOT / "docs" / "results" / "certificates.md").write_text(certificates_page(certificates))
     speed = json.loads((RESULTS / "speed.json").read_text())
     (ROOT / "docs" / "results" / "speed.md").write_text(speed_page(speed))
-    (ROOT / "docs" / "results" / "images.md").write_text(images_page(image_results(), IMAGES))
 
 
 if __name__ == "__main__":

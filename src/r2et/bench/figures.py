@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from r2et._checks import InputError, check_choice
-from r2et.bench.cells import cell_from
 from r2et.bench.records import Store
 from r2et.bench.results import DATA_TITLES, Results, Row
+from r2et.bench.saliency import saliency
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,12 +19,15 @@ MEASURES = ("thickness, adversarial", "thickness, Gaussian mean", "thickness, Ga
 RULES = {"none": "o", "fixed": "s", "gda": "^", "hedge": "D", "qp": "P"}
 
 
-def draw(name: str, results: Results, store: Store, path: Path) -> None:
-    """Draw a figure of `FIGURES` into a file, whose ending decides the format."""
+def draw(name: str, results: Results, store: Store, path: Path, method: str = "vanilla") -> None:
+    """Draw a figure of `FIGURES` into a file, whose ending decides the format.
+
+    `method` is whose saliency is drawn where a picture has room for one.
+    """
     check_choice("figure", name, FIGURES)
     if path.suffix not in (".svg", ".png", ".pdf"):
         raise InputError(f"a figure is written as .svg, .png or .pdf, got {str(path)!r}")
-    save(FIGURES[name](results, store), path)
+    save(saliency(results, store, method) if name == "saliency" else FIGURES[name](results, store), path)
 
 
 def save(figure: "Figure", path: Path) -> None:
@@ -196,47 +199,6 @@ def time(results: Results, store: Store) -> "Figure":
         axis.set_xlabel("epoch / epoch of Vanilla", fontsize=8, color=INK)
         _tidy(axis)
     return figure
-
-
-def saliency(results: Results, store: Store) -> "Figure":
-    """Explanations of one image before and after ERAttack, one row a method (Fig. 3 and 5)."""
-    import torch
-
-    from r2et import report
-    from r2et.attacks import ERAttack
-    from r2et.bench.worker import surroundings
-    from r2et.data import ImageLayout
-    from r2et.explain import Activation
-    from r2et.training import load_model
-
-    pictured = 16
-    for data in results.data:
-        rows = [row for row in results.of(data) if row.records]
-        cells = {row.title: cell_from(row.records[0]["cell"]) for row in rows}
-        models = {title: store.model(cell) for title, cell in cells.items() if store.model(cell).exists()}
-        if not models:
-            continue
-        dataset, preset = surroundings(next(iter(cells.values())))
-        if not isinstance(dataset.layout, ImageLayout) or isinstance(preset.explainer, Activation):
-            continue
-        x = dataset.test.x[:pictured]
-        attack = ERAttack(k=dataset.k, radius=preset.radius, steps=preset.attack_steps, explainer=preset.explainer)
-        found = {title: attack(load_model(folder)[0], x, seed=0) for title, folder in models.items()}
-        # the input on which every model does about as it does on the mean
-        precision = torch.stack([result.precision for result in found.values()])
-        shown = int((precision - precision.mean(1, keepdim=True)).abs().sum(0).argmin())
-        return report.saliency_grid(
-            x[shown],
-            dataset.layout,
-            torch.stack([result.before[shown] for result in found.values()]),
-            torch.stack([result.after[shown] for result in found.values()]),
-            dataset.k,
-            titles=list(found),
-        )
-    raise InputError(
-        f"saliency maps need image data and its trained models, and {str(store.work)!r} holds none: run "
-        "`r2et bench run --preset mnist` first, or name the folder of the models with --work"
-    )
 
 
 FIGURES: dict[str, Callable[[Results, Store], "Figure"]] = {

@@ -53,6 +53,7 @@ class Plan:
         pairs: of these methods, models with k' = 1..k (Fig. 9), on these data.
         further_seeds: how many seeds these two get.
         limit: of the training rows, so many are used; None = all.
+        apart: shown only when asked for by name: another plan has the same data, or it is a toy.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Plan:
     pairs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     further_seeds: int = 2
     limit: int | None = None
+    apart: bool = False
 
     def seeds_of(self, method: str) -> int:
         """How many seeds a method gets."""
@@ -179,6 +181,15 @@ PLANS: dict[str, Plan] = {
             ),
         ),
         Plan(
+            name="mnist-paper",
+            data=("mnist-pairs",),
+            methods=("vanilla", "r2et", "r2et-sf"),
+            preset="paper",
+            seeds=1,
+            studies=_image_studies(rows=200, few=50, steps=50),
+            apart=True,
+        ),
+        Plan(
             name="cifar10",
             data=("cifar10",),
             methods=_IMAGES,
@@ -213,6 +224,7 @@ PLANS: dict[str, Plan] = {
         ),
         Plan(
             name="smoke",
+            apart=True,
             data=("breast-cancer",),
             methods=("linear", "vanilla", "sp", "r2et", "r2et-sf"),
             schedule={"epochs": 6, "batch_size": 64},

@@ -132,11 +132,11 @@ def load_results(store: Store, plans: Iterable[str] | None = None, data: Iterabl
 
     Args:
         store: where they are.
-        plans: names; None = all but "smoke", or "smoke" if there is nothing else.
+        plans: names; None = all but those that stand apart, or those if there is nothing else.
         data: only these data sets.
     """
     there = [name for name in PLANS if name in store.plans()]
-    wanted = list(plans) if plans is not None else [name for name in there if name != "smoke"] or there
+    wanted = list(plans) if plans is not None else [name for name in there if not PLANS[name].apart] or there[:1]
     found: dict[tuple[str, str, str], Row] = {}
     searches: dict[tuple[str, str], Record] = {}
     sources: dict[str, str] = {}

@@ -1,5 +1,7 @@
 """`r2et bench run`, `r2et bench table`, `r2et bench figure`."""
 
+import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +20,7 @@ WORK = Path("runs/bench")
 
 def run(
     preset: Annotated[
-        str, typer.Option(help="What to compute: smoke, paper-tabular, mnist, cifar10, abide or oct.")
+        str, typer.Option(help="What to compute: smoke, paper-tabular, mnist, mnist-paper, cifar10, abide or oct.")
     ] = "smoke",
     records: Records = RECORDS,
     work: Work = WORK,
@@ -120,11 +122,19 @@ def table(
     for section in made.sections:
         headings, cells = section.grid()
         lines = [[cell if isinstance(cell, str) else cell.own() for cell in line] for line in cells]
+        if _width([headings, *lines]) > shutil.get_terminal_size().columns:
+            # the spread is in every other format
+            lines = [[re.sub(r" ± [\d.]+", "", text) for text in line] for line in lines]
         print_table(section.title, headings, lines)
         for note in section.notes:
             typer.echo(note)
     for failure in made.failures():
         typer.echo(f"failed: {failure}")
+
+
+def _width(lines: list[list[str]]) -> int:
+    """Of a table in a terminal, borders included."""
+    return 1 + sum(3 + max(map(len, column)) for column in zip(*lines, strict=True))
 
 
 def figure(
@@ -134,6 +144,9 @@ def figure(
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, .svg, .png or .pdf.")],
     preset: Annotated[str | None, typer.Option(help="Of one benchmark; all that have records by default.")] = None,
     data: Data = None,
+    method: Annotated[
+        str, typer.Option(help="Whose connectome is drawn: saliency of graphs shows one method.")
+    ] = "vanilla",
     records: Records = RECORDS,
     work: Work = WORK,
     as_json: AsJson = False,
@@ -149,7 +162,7 @@ def figure(
     check_choice("figure", name, FIGURES)
     store = Store(records, work)
     results = load_results(store, None if preset is None else [preset], data)
-    draw(name, results, store, output)
+    draw(name, results, store, output, method)
     if as_json:
         print_json({"figure": name, "output": str(output)})
     else:

@@ -2,6 +2,7 @@ import copy
 import json
 import math
 
+import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -9,6 +10,8 @@ from torch import nn
 import r2et
 from r2et import InputError, ModelError, audit, metrics, models
 from r2et.attacks import ERAttack, MSEAttack, NoiseAttack, WorstCase
+from r2et.auditing import certifying
+from r2et.auditing.inputs import typical_spread
 from tests.models_with_answers import Siamese, linear, mlp, normal, quadratic
 
 X = normal(24, 6, seed=3)
@@ -41,7 +44,10 @@ def strict_json(content: object) -> object:
 @pytest.mark.parametrize("k", [1, 3])
 def test_nothing_moves_two_linear_classes(k):
     found = audit(linear(), X, Y, k=k, radii=RADII, budget="fast", steps=20)
-    expected = f"No attack changed any of the top {k} features of any of the 24 inputs, up to radius 2."
+    expected = (
+        f"No attack changed any of the top {k} features of any of the 24 inputs, up to radius 2. "
+        "None can, at any radius: it is certified."
+    )
     assert " ".join(found.verdict().split()) == expected
     assert [(row.precision, row.displaced, row.changed) for row in found.attacks] == [(1.0, 0.0, 0.0)] * 8
     assert float(found.thickness.min()) == 1.0
@@ -104,10 +110,13 @@ def test_the_figures_beside_the_attacks(report, fragile):
         X,
         2,
         neighbours=r2et.GaussianNeighbours(min(RADII) / 6**0.5),
+        samples=400,
         generator=torch.Generator().manual_seed(4),
     )
-    torch.testing.assert_close(report.thickness, expected)
-    assert report.faithfulness == metrics.faithfulness(fragile, X)
+    # other draws of the same distribution: a row's draws are its own
+    assert float((report.thickness - expected).abs().max()) < 0.15
+    assert float(report.thickness.mean()) == pytest.approx(float(expected.mean()), abs=0.02)
+    assert report.faithfulness == pytest.approx(metrics.faithfulness(fragile, X))
     evaluated = copy.deepcopy(fragile).eval()
     assert report.validation.to_dict() == r2et.validate.check(evaluated, X, k=2).to_dict()
 
@@ -117,11 +126,191 @@ def test_radii_are_reported_in_order(fragile):
     assert found.to_frame()["radius"].tolist() == [0.2] * 4 + [1.0] * 4
 
 
-def test_chunks_change_nothing(report, fragile):
-    chunked = audit(fragile, X, Y, k=2, radii=RADII, budget="fast", steps=30, seed=4, chunk_size=7)
+def test_a_row_does_not_depend_on_its_chunk(report, fragile):
+    chunked = audit(fragile, X, Y, k=2, radii=RADII, budget="fast", steps=30, seed=4, chunk_size=10)
+    torch.testing.assert_close(chunked.thickness, report.thickness)
+    for name in ("top", "after", "precision", "noise", "labels", "predicted", "in_top", "leaves", "enters"):
+        assert torch.equal(getattr(chunked.samples, name), getattr(report.samples, name)), name
+    for name in ("distance", "probability", "after_scores", "certified", "moved_from", "moved_by"):
+        torch.testing.assert_close(getattr(chunked.samples, name), getattr(report.samples, name))
     for a, b in zip(chunked.attacks, report.attacks, strict=True):
         assert a.precision == b.precision
         assert a.distance == pytest.approx(b.distance)
+    assert chunked.faithfulness == pytest.approx(report.faithfulness)
+    assert chunked.verdict() == report.verdict()
+
+
+def test_samples_are_what_the_worst_case_found(report, fragile):
+    results = WorstCase(k=2, radius=1.0, budget="fast")(fragile, X, seed=4, radii=RADII)
+    samples = report.samples
+    assert samples.radii == RADII
+    scores = r2et.Gradient()(fragile, X)
+    assert samples.top[:, 0].tolist() == scores.topk(2).indices.tolist()
+    for number, result in enumerate(results):
+        assert samples.after[number, :, 0].tolist() == result.after.topk(2).indices.tolist()
+        torch.testing.assert_close(samples.precision[number], result.precision)
+        lost = [
+            {*a} - {*b}
+            for a, b in zip(samples.top[:, 0].tolist(), samples.after[number, :, 0].tolist(), strict=True)
+        ]
+        assert samples.leaves[number].tolist() == [sum(i in row for row in lost) for i in range(6)]
+    assert samples.in_top.tolist() == [int((samples.top == i).sum()) for i in range(6)]
+    delta = results[-1].x - X
+    torch.testing.assert_close(samples.moved_by, delta.gather(1, samples.moved.long()))
+    assert samples.moved.shape == (24, 6)
+    torch.testing.assert_close(samples.certified, r2et.certify(fragile, X, 2).radius)
+    assert float((samples.precision[0] - report.certificate.precision_at(RADII[0])).min()) >= -1e-9
+    probabilities = fragile(X).softmax(1)
+    torch.testing.assert_close(samples.probability, probabilities.amax(1).detach())
+    assert samples.predicted.tolist() == probabilities.argmax(1).tolist()
+
+
+def test_the_most_fragile_rows_come_first(report):
+    order = report.samples.most_fragile()
+    assert sorted(order.tolist()) == list(range(24))
+    lost = (1 - report.samples.precision).sum(0)[order]
+    assert (lost[:-1] >= lost[1:] - 1e-9).all()
+
+
+# --- interrupts -----------------------------------------------------------------------------------------------
+
+
+class Interrupted(nn.Module):
+    """Somebody presses Ctrl-C when a certain row is attacked."""
+
+    def __init__(self, inner: nn.Module, row: torch.Tensor) -> None:
+        super().__init__()
+        self.inner, self.row = inner, row
+
+    def forward(self, x):
+        if torch.is_grad_enabled() and x.shape[0] < 24 and torch.equal(x[0], self.row):
+            raise KeyboardInterrupt
+        return self.inner(x)
+
+
+def test_an_interrupt_keeps_the_rows_that_are_done(fragile):
+    options = {"k": 2, "radii": (0.5,), "budget": "fast", "steps": 3, "certificate": False}
+    found = audit(Interrupted(fragile, X[16]), X, Y, chunk_size=8, **options)
+    whole = audit(fragile, X[:16], Y[:16], chunk_size=8, **options)
+    assert (found.complete, found.rows, found.requested) == (False, 16, 24)
+    assert whole.complete
+    assert found.verdict() == whole.verdict() + " Interrupted: only the first 16 of 24 inputs were audited."
+    assert found.attacks == whole.attacks
+    assert (found.accuracy, found.auc) == (whole.accuracy, whole.auc)
+    assert len(found.samples) == len(found.thickness) == 16
+    assert found.to_dict()["complete"] is False
+    assert "Interrupted" in found.summary()
+
+
+def test_an_interrupt_of_the_first_chunk_is_one(fragile):
+    with pytest.raises(KeyboardInterrupt):
+        audit(Interrupted(fragile, X[0]), X, Y, k=2, radii=(0.5,), budget="fast", chunk_size=8)
+
+
+# --- radii, names, frames ---------------------------------------------------------------------------------------
+
+
+def test_radii_come_from_the_data_s_scale(fragile):
+    scale = X.std(0, correction=0).median()
+    found = audit(fragile, 10 * X, Y, k=2, budget="fast", steps=2, certificate=False)
+    assert found.settings["scale"] == pytest.approx(10 * float(scale))
+    assert list(found.samples.radii) == [float(f"{share * 10 * scale:.2g}") for share in (0.1, 0.3, 1.0)]
+    assert "0.1, 0.3 and 1 times the standard deviation of a typical feature" in found.settings["radii reason"]
+
+
+def test_radii_of_rows_that_do_not_vary(fragile):
+    found = audit(fragile, X[:1].repeat(3, 1), Y[:3], k=2, budget="fast", steps=2, certificate=False)
+    assert found.samples.radii == (0.1, 0.3, 1.0)
+    assert "no feature that may be moved varies" in found.settings["radii reason"]
+    strict_json(found.to_dict())
+
+
+def test_frozen_features_do_not_set_the_scale():
+    x = torch.tensor([[0.0, 0.0, 0.0], [2.0, 20.0, 200.0]])
+    assert typical_spread(x, r2et.Domain(frozen=[1, 2]), inputs=1) == 1.0
+    assert typical_spread(x, r2et.Domain(frozen=[0, 1, 2]), inputs=1) is None
+
+
+def test_frames_and_arrays(fragile):
+    options = {"k": 2, "radii": (0.5,), "budget": "fast", "steps": 2, "certificate": False}
+    expected = audit(fragile, X, Y, **options)
+    frame = pd.DataFrame(
+        X.numpy(), columns=["age", "pay", 3, "d", "e", "f"], index=[f"person {i}" for i in range(24)]
+    )
+    for x, y in (
+        (X.numpy(), Y.numpy()),
+        (frame, pd.Series(Y.numpy())),
+        (frame, pd.Series(Y.numpy() > 0)),
+        (frame, Y.numpy().astype(float)),
+    ):
+        found = audit(fragile, x, y, **options)
+        assert found.to_dict() == expected.to_dict()
+    assert found.feature_names == ("age", "pay", "3", "d", "e", "f")
+    assert found.samples.row_names[23] == "person 23"
+    assert expected.feature_names[5] == "feature 5"
+    assert audit(models.Linear(6, 2), frame, Y.numpy(), **options).thickness.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"x": pd.DataFrame({"age": [1.0, 2.0], "job": ["cook", "nurse"]})}, "column 'job' of x is not numeric"),
+        ({"x": pd.DataFrame({"age": [1.0, None], "pay": [1.0, 2.0]})}, "NaN"),
+        ({"x": [["a", "b"]]}, "x must be numbers"),
+        ({"y": ["no", "yes"]}, "labels must be class numbers"),
+        ({"y": [0.5, 1.0]}, "fractions"),
+        ({"feature_names": ["a"]}, "1 feature names for 2 features"),
+        ({"class_names": ["a", "b", "c"]}, "3 class names for 2 classes"),
+        ({"layout": r2et.data.ImageLayout((1, 2, 2), (0.0,), (1.0,))}, "the layout has 4 features"),
+    ],
+)
+def test_bad_frames_and_names(changes, message):
+    given = {"x": normal(2, 2).numpy(), "y": [0, 1], **changes}
+    with pytest.raises(InputError, match=message):
+        audit(linear(2), given.pop("x"), given.pop("y"), k=1, radii=(0.5,), **given)
+
+
+# --- the certificate --------------------------------------------------------------------------------------------
+
+
+def test_no_certificate_is_a_sentence(fragile):
+    options = {"k": 2, "radii": (0.5,), "budget": "fast", "steps": 2}
+    neurons = audit(fragile, X, Y, explainer=r2et.Activation(layer="0"), **options)
+    assert neurons.certificate is None
+    assert neurons.settings["certificate"].startswith(
+        "No sound method applies: no sound certificate for Activation"
+    )
+    assert "no certificate: No sound method applies" in neurons.summary()
+    assert neurons.samples.certified.isnan().all()
+    assert neurons.feature_names[0] == "neuron 0"
+    unwanted = audit(fragile, X, Y, certificate=False, **options)
+    assert unwanted.settings["certificate"] == "It was not asked for."
+
+
+def test_a_proof_that_breaks_does_not_break_the_audit(fragile, monkeypatch):
+    def broken(*_, **__):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(certifying, "certify", broken)
+    found = audit(fragile, X, Y, k=2, radii=(0.5,), budget="fast", steps=2)
+    assert found.settings["certificate"] == "The certificate failed with MemoryError: no room."
+
+
+@pytest.mark.parametrize("size", [None, 13])
+def test_larger_networks_are_certified_in_part_or_not_at_all(fragile, monkeypatch, size):
+    options = {"k": 2, "radii": (0.5,), "budget": "fast", "steps": 2, "chunk_size": size}
+    neurons = 6 * (8 + 8 + 2)
+    monkeypatch.setattr(certifying, "CHEAP", 1)
+    monkeypatch.setattr(certifying, "TOTAL", 4 * neurons)
+    part = audit(fragile, X, Y, **options)
+    assert (~part.samples.certified.isnan()).nonzero().flatten().tolist() == [0, 6, 12, 18]
+    assert len(part.certificate.limits) == 4
+    assert "for 4 of the 24 rows, evenly spread" in part.settings["certificate"]
+    assert part.to_dict()["certificate"]["rows"] == [0, 6, 12, 18]
+    monkeypatch.setattr(certifying, "DEAR", neurons - 1)
+    none = audit(fragile, X, Y, **options)
+    assert none.certificate is None
+    assert "too large for a certificate inside an audit (6 features, 18 neurons)" in none.settings["certificate"]
 
 
 def test_a_domain_is_respected(fragile):
@@ -208,6 +397,7 @@ def test_a_summary_fits_80_columns(report):
         (many[:, 0] > 0).long(),
         k=12,
         radii=(0.125, 12.25),
+        budget="fast",
         steps=2,
     )
     lines = [line for found in (report, stable, wide) for line in found.summary().splitlines()]

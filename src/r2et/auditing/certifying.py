@@ -1,0 +1,82 @@
+"""The certificate of an audit: for as many rows as the size of the network allows, or a sentence on why not."""
+
+import torch
+from torch import Tensor, nn
+
+from r2et._checks import InputError
+from r2et.certificates import Certificate, certify
+from r2et.explain import Explainer
+from r2et.explain.base import forward
+
+#: features x neurons of a network: up to CHEAP every row is certified, above DEAR none (it takes about a minute),
+#: and in between as many rows as TOTAL allows
+CHEAP, TOTAL, DEAR = 2**12, 2**22, 2**20
+
+
+class Certifier:
+    """Certifies chunks of rows, and remembers why it could not.
+
+    Attributes:
+        wanted: numbers of the rows that are certified, rising, spread evenly over all rows.
+        reason: why there is no certificate, or not one of all rows; "" = there is one of all rows.
+    """
+
+    def __init__(self, model: nn.Module, x: Tensor, k: int, explainer: Explainer, wanted: bool) -> None:
+        self.model, self.k, self.explainer = model, k, explainer
+        self.wanted: list[int] = []
+        self.reason = "It was not asked for."
+        if wanted:
+            self._plan(x)
+
+    def _plan(self, x: Tensor) -> None:
+        neurons, rows = _neurons(self.model, x[:1]), len(x)
+        size = x[0].numel() * neurons
+        self.reason = ""
+        if size > DEAR:
+            self.reason = (
+                f"The network is too large for a certificate inside an audit ({x[0].numel():,} features, "
+                f"{neurons:,} neurons): r2et.certify on a few rows may still give one."
+            )
+            return
+        count = rows if size <= CHEAP else min(rows, max(1, TOTAL // size))
+        self.wanted = [number * rows // count for number in range(count)]
+        if count < rows:
+            self.reason = (
+                f"It was computed for {count:,} of the {rows:,} rows, evenly spread, because it takes long for "
+                "a network of this size."
+            )
+
+    def __call__(self, x: Tensor, first: int) -> tuple[Certificate | None, Tensor]:
+        """The certificate of the wanted rows of a chunk x whose first row has the number `first`; their places."""
+        places = torch.tensor(
+            [row - first for row in self.wanted if first <= row < first + len(x)], dtype=torch.int64
+        )
+        if not len(places):
+            return None, places
+        try:
+            return certify(self.model, x[places.to(x.device)], self.k, explainer=self.explainer), places
+        except InputError as error:
+            self.reason = f"No sound method applies: {error}."
+        except Exception as error:  # whatever stops a proof must not stop the audit
+            self.reason = f"The certificate failed with {type(error).__name__}: {error}."
+        self.reason = self.reason.replace("..", ".")
+        self.wanted = []
+        return None, places[:0]
+
+
+def _neurons(model: nn.Module, x: Tensor) -> int:
+    """How many values the layers of a model give for one row x (1, *features)."""
+    seen: list[int] = []
+
+    def count(_: nn.Module, __: object, output: object) -> None:
+        if isinstance(output, Tensor):
+            seen.append(output.numel())
+
+    leaves = [module for module in model.modules() if not any(True for _ in module.children())]
+    handles = [module.register_forward_hook(count) for module in leaves]
+    try:
+        forward(model, x)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return max(sum(seen), 1)

@@ -1,0 +1,252 @@
+"""What `audit` returns: figures, samples, a verdict, and the ways to hand them over."""
+
+import os
+import textwrap
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from r2et import validate
+from r2et.certificates import Certificate
+from r2et.data.layouts import GraphLayout, ImageLayout
+from r2et.report.content import Content, Proof, Samples
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class AttackRow:
+    """One attack at one radius, over all rows.
+
+    Attributes:
+        attack: its name.
+        radius: its L2 budget.
+        precision: mean P@k.
+        displaced: mean number of the k features that were replaced.
+        changed: share of rows that lost at least one of their k features.
+        sensitivity: share of rows whose prediction changed (0 for attacks that keep it).
+        distance: mean L2 norm of the perturbations.
+    """
+
+    attack: str
+    radius: float
+    precision: float
+    displaced: float
+    changed: float
+    sensitivity: float
+    distance: float
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What `audit` found.
+
+    Attributes:
+        rows: how many inputs were audited.
+        features: how many features are ranked.
+        k: size of the salient set.
+        accuracy: share of correct predictions.
+        auc: area under the ROC curve (cAUC); NaN if the labels hold one class only.
+        thickness: probability thickness of each input (N,), around it at the smallest radius.
+        attacks: one entry for each attack and radius.
+        faithfulness: means of DFFOT, COMP and SUFF; empty for an explanation of neurons, which cannot be removed
+            from an input. With more than 200 features K is the paper's 1, 5, 10, 20 and 50 % of them (App. B.1.4).
+        validation: what `r2et.validate.check` found.
+        settings: how all of it was computed; `settings["certificate"]` says why there is no certificate, or not
+            one of all rows.
+        samples: what was found row by row.
+        requested: how many inputs were to be audited: more than `rows` if the work was interrupted.
+        certificate: of the rows whose `samples.certified` is not NaN; None if there is none.
+        name: of the model.
+        feature_names: of the ranked features.
+        input_names: of the features of one input.
+        class_names: of the classes.
+        layout: how the features of one input lie.
+    """
+
+    rows: int
+    features: int
+    k: int
+    accuracy: float
+    auc: float
+    thickness: Tensor = field(repr=False)
+    attacks: list[AttackRow]
+    faithfulness: dict[str, float]
+    validation: validate.Report = field(repr=False)
+    settings: dict[str, Any] = field(repr=False)
+    samples: Samples = field(repr=False)
+    requested: int
+    certificate: Certificate | None = field(repr=False, default=None)
+    name: str = ""
+    feature_names: tuple[str, ...] = field(repr=False, default=())
+    input_names: tuple[str, ...] = field(repr=False, default=())
+    class_names: tuple[str, ...] = field(repr=False, default=())
+    layout: ImageLayout | GraphLayout | None = field(repr=False, default=None)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every row was audited."""
+        return self.rows == self.requested
+
+    def verdict(self) -> str:
+        """The worst finding in a sentence or two, computed from the figures."""
+        worst = max(self.attacks, key=lambda row: row.displaced)
+        largest = max(row.radius for row in self.attacks)
+        if worst.displaced == 0:
+            found = (
+                f"No attack changed any of the top {self.k} features of any of the {self.rows} inputs, "
+                f"up to radius {largest:g}.{self._proven(largest)}"
+            )
+        else:
+            found = (
+                f"A change of norm at most {worst.radius:g} that keeps the prediction replaces at least one of "
+                f"the top {self.k} features for {worst.changed:.0%} of the inputs, {worst.displaced:.1f} of "
+                f"{self.k} on average ({worst.attack})."
+            )
+        if self.complete:
+            return found
+        return f"{found} Interrupted: only the first {self.rows} of {self.requested} inputs were audited."
+
+    def _proven(self, radius: float) -> str:
+        certified = self.samples.certified
+        if bool((certified == torch.inf).all()):
+            return " None can, at any radius: it is certified."
+        return " None can: it is certified." if bool((certified > radius).all()) else ""
+
+    def summary(self) -> str:
+        """The audit as text, readable at 80 columns."""
+        lines = [
+            textwrap.fill(self.verdict(), 80),
+            "",
+            f"{self.rows} inputs, {self.features} features, k = {self.k}",
+            f"accuracy {self.accuracy:.4f}   AUC {self.auc:.4f}   thickness {float(self.thickness.mean()):.4f}",
+            "   ".join(f"{name} {value:.3f}" for name, value in self.faithfulness.items()),
+            textwrap.fill(self._certificate_in_words(), 80),
+            "",
+            f"{'attack':12} {'radius':>7} {'P@' + str(self.k):>7} {'displaced':>10} {'inputs changed':>15} "
+            f"{'distance':>9}",
+        ]
+        lines += [
+            f"{row.attack:12} {row.radius:7g} {100 * row.precision:7.1f} {row.displaced:10.2f} "
+            f"{row.changed:15.1%} {row.distance:9.3f}"
+            for row in self.attacks
+        ]
+        return "\n".join([*lines, "", self.validation.summary()])
+
+    def _certificate_in_words(self) -> str:
+        reason = str(self.settings["certificate"])
+        if self.certificate is None:
+            return f"no certificate: {reason}"
+        curve = ", ".join(
+            f"{100 * float(self.certificate.precision_at(radius).mean()):.1f} at {radius:g}"
+            for radius in self.samples.radii
+        )
+        median = float(self.certificate.radius.median())
+        return (
+            f"certified ({self.certificate.method}): median radius {median:.3g}; P@{self.k} at least {curve}. "
+            + reason
+        ).rstrip()
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row for each attack and radius."""
+        import pandas as pd
+
+        return pd.DataFrame([asdict(row) for row in self.attacks])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the samples as plain JSON values; an infinite certified radius is None."""
+        return {
+            "verdict": self.verdict(),
+            "rows": self.rows,
+            "requested": self.requested,
+            "complete": self.complete,
+            "features": self.features,
+            "k": self.k,
+            "accuracy": self.accuracy,
+            "auc": None if self.auc != self.auc else self.auc,
+            "thickness": {
+                "mean": float(self.thickness.mean()),
+                "minimum": float(self.thickness.min()),
+                "values": self.thickness.tolist(),
+            },
+            "attacks": [asdict(row) for row in self.attacks],
+            "certificate": None if self.certificate is None else self._certificate_figures(self.certificate),
+            "faithfulness": self.faithfulness,
+            "validation": self.validation.to_dict(),
+            "settings": self.settings,
+        }
+
+    def _certificate_figures(self, certificate: Certificate) -> dict[str, Any]:
+        rows = (~self.samples.certified.isnan()).nonzero().squeeze(1)
+        return {
+            "method": certificate.method,
+            "rows": rows.tolist(),
+            "radius": [value if value < float("inf") else None for value in certificate.radius.tolist()],
+            "precision": [
+                {"radius": radius, "precision": float(certificate.precision_at(radius).mean())}
+                for radius in self.samples.radii
+            ],
+        }
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Write the report: one self-contained HTML file for a browser, on screen or on paper.
+
+        To compare several models in one report, use `r2et.report.write`.
+
+        >>> import r2et, tempfile
+        >>> x = torch.randn(20, 5)
+        >>> found = r2et.audit(r2et.models.MLP(5, 2), x, (x[:, 0] > 0).long(), k=2, radii=(0.5,), budget="fast")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     found.to_html(f"{folder}/report.html")
+        """
+        from r2et import report
+
+        report.write(self, path)
+
+    def content(self) -> Content:
+        """What a report says about this model, as numbers and names."""
+        image = None
+        # pictures are there only if pixels are ranked
+        if isinstance(self.layout, ImageLayout) and self.samples.pictures:
+            image = (self.layout.shape[1], self.layout.shape[2])
+        return Content(
+            name=self.name,
+            rows=self.rows,
+            requested=self.requested,
+            features=self.features,
+            k=self.k,
+            accuracy=self.accuracy,
+            auc=self.auc,
+            verdict=self.verdict(),
+            attacks=[asdict(row) for row in self.attacks],
+            thickness=self.thickness.detach().cpu(),
+            spread=float(self.settings["thickness"]),
+            samples=self.samples,
+            feature_names=self.feature_names,
+            input_names=self.input_names,
+            class_names=self.class_names,
+            image=image,
+            proof=None if self.certificate is None else _proof(self.certificate, self.samples.radii),
+            no_proof=self.settings["certificate"],
+            faithfulness=self.faithfulness,
+            warnings=[asdict(finding) for finding in self.validation.findings],
+            settings=self.settings,
+            scale=self.settings["scale"],
+        )
+
+
+def _proof(certificate: Certificate, attacked: tuple[float, ...]) -> Proof:
+    # four decades below the largest radius: certified radii can be far smaller than attacks
+    curve = (max(attacked) * 10 ** (-4 + number / 50) for number in range(200))
+    radii = sorted({*curve, *attacked})
+    return Proof(
+        method=certificate.method,
+        explanation=certificate.explanation,
+        assumptions=certificate.assumptions,
+        rows=len(certificate.limits),
+        radii=tuple(radii),
+        precision=tuple(float(certificate.precision_at(radius).mean()) for radius in radii),
+    )

@@ -1,0 +1,205 @@
+"""Numbers and findings in plain words, computed from the figures."""
+
+from collections.abc import Sequence
+
+import torch
+
+from r2et.report.content import Content
+
+#: stands between a number and its unit; a line does not break there
+HARD_SPACE = "\u00a0"
+
+
+def percent(share: float) -> str:
+    r"""A share of 0 to 1 with as many digits as it takes not to look like none or all of it.
+
+    >>> [percent(share) for share in (0.0, 0.004, 0.41, 0.997, 1.0)]
+    ['0\xa0%', '0.4\xa0%', '41\xa0%', '99.7\xa0%', '100\xa0%']
+    """
+    value = 100 * share
+    if value in (0.0, 100.0) or 1 <= value <= 99:
+        return f"{value:.0f}{HARD_SPACE}%"
+    if value < 1:
+        return f"{value:.1f}{HARD_SPACE}%" if value >= 0.05 else f"<0.1{HARD_SPACE}%"
+    return f"{value:.1f}{HARD_SPACE}%" if value < 99.95 else f">99.9{HARD_SPACE}%"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number for a table; a dash if there is none.
+
+    >>> number(0.12345), number(1234.5), number(float("inf")), number(float("nan")), number(-0.00001234)
+    ('0.123', '1,234', 'any', '–', '−0.0000123')
+    """
+    if value is None or value != value:
+        return "–"  # noqa: RUF001 - a dash in a table
+    if value in (float("inf"), float("-inf")):
+        return "any"
+    sign = "−" if value < 0 else ""  # noqa: RUF001
+    size = abs(value)
+    if size >= 1000:
+        return f"{sign}{size:,.0f}"
+    if 0 < size < 1e-6:
+        return f"{sign}{size:.1e}"
+    rounded = float(f"{size:.{digits}g}")
+    return sign + (f"{rounded:.10f}".rstrip("0").rstrip(".") if rounded else "0")
+
+
+def rows_called(content: Content, count: int | None = None) -> str:
+    """`inputs`, or `pairs of inputs`, in the singular for one."""
+    one = count == 1
+    if content.samples.members == 2:
+        return "pair of inputs" if one else "pairs of inputs"
+    return "input" if one else "inputs"
+
+
+def size_in_words(content: Content, radius: float) -> str:
+    """What a radius means in these data."""
+    together = "all changes to one input taken together"
+    if content.scale is None:
+        return together
+    times = radius / content.scale
+    how = "one standard deviation" if 0.95 < times < 1.05 else f"{number(times, 2)} standard deviations"
+    return f"about {how} of a typical feature, {together}"
+
+
+def headline(content: Content) -> tuple[str, str]:
+    """The finding in one short sentence, and in full."""
+    worst, k, rows = content.worst, content.k, content.rows
+    one_of, any_of = (f"at least one of the {k} reasons", f"any of the {k} reasons")
+    if k == 1:
+        one_of = any_of = "the one reason"
+    called = rows_called(content, rows)
+    largest = max(content.samples.radii)
+    if worst["displaced"] == 0:
+        tried = (
+            f"No attack replaced {any_of} of any of the {rows:,} {called}, with changes up to norm "
+            f"{number(largest)} ({size_in_words(content, largest)})."
+        )
+        certified = content.samples.certified
+        if bool((certified == torch.inf).all()):
+            return "Nothing can change these reasons.", (
+                f"{tried} None can: it is proven for changes of any size, because the explanation is the same "
+                "everywhere."
+            )
+        if bool((certified > largest).all()):
+            return "No change of this size can change these reasons.", f"{tried} None can: it is proven."
+        share = float((certified > largest).double().mean())
+        return "No attack changed these reasons.", (
+            f"{tried} That is not yet a proof: it is one for {percent(share)} of the {called}."
+        )
+    affected = percent(worst["changed"])
+    return (
+        f"{affected} of these {rows_called(content)} can be given other reasons without changing the prediction.",
+        (
+            f"A change of norm at most {number(worst['radius'])} ({size_in_words(content, worst['radius'])}) that "
+            f"keeps the prediction replaces {one_of} for {affected} of these {rows:,} "
+            f"{called}, {worst['displaced']:.1f} of {k} on average (found by {worst['attack']})."
+        ),
+    )
+
+
+def comparison(contents: Sequence[Content]) -> tuple[str, str]:
+    """Which of several models loses fewest reasons, in short, and in full with what that costs in accuracy.
+
+    All of them are compared at the largest radius that they share.
+    """
+    shared = set.intersection(*(set(content.samples.radii) for content in contents))
+    if not shared:
+        return "Several models side by side.", "They were attacked at different radii: compare with care."
+    radius = max(shared)
+    lost = [
+        max(entry["displaced"] for entry in content.attacks if entry["radius"] == radius) for content in contents
+    ]
+    k = contents[0].k
+    best = min(range(len(contents)), key=lambda position: lost[position])
+    others = [position for position in range(len(contents)) if position != best]
+    if all(lost[position] == lost[best] for position in others):
+        return "These models lose equally many reasons.", (
+            f"At norm {number(radius)} each of them loses {lost[best]:.1f} of {k} on average."
+        )
+    against = ", ".join(f"{lost[position]:.1f} for “{contents[position].name}”" for position in others)
+    accuracies = ", ".join(f"{percent_fine(contents[p].accuracy)} for “{contents[p].name}”" for p in others)
+    return f"“{contents[best].name}” loses fewest reasons.", (
+        f"Under the strongest attack of norm {number(radius)} it loses {lost[best]:.1f} of {k} reasons on "
+        f"average, against {against}. Its accuracy is {percent_fine(contents[best].accuracy)}, "
+        f"against {accuracies}."
+    )
+
+
+def percent_fine(share: float) -> str:
+    r"""With one decimal place.
+
+    >>> percent_fine(0.8456)
+    '84.6\xa0%'
+    """
+    return f"{100 * share:.1f}{HARD_SPACE}%"
+
+
+def thickness_in_words(content: Content) -> str:
+    """Where most of the rows are, and the thinnest of them."""
+    values = content.thickness.double()
+    thinnest = int(values.argmin())
+    if bool((values == 1).all()):
+        return "Every pair keeps its order, for every row."
+    median = float(values.median())
+    half = "all of them" if median == 1 else f"at least {percent(median)}"
+    return (
+        f"On average {percent(float(values.mean()))} of the pairs keep their order; for half of the rows {half} "
+        f"do, and for the thinnest one (row {thinnest}) {percent(float(values[thinnest]))}."
+    )
+
+
+def proof_in_words(content: Content) -> str:
+    """What the certificate says about a typical row."""
+    if content.proof is None:
+        return f"There is no certificate. {content.no_proof}"
+    known = content.samples.certified[~content.samples.certified.isnan()]
+    if bool((known == torch.inf).all()):
+        found = "It is proven that no change of any size replaces a reason."
+    else:
+        median = float(known.median())
+        found = (
+            f"It is proven that for half of the rows no change of norm below {number(median, 2)} replaces a "
+            f"reason (smallest {number(float(known.min()), 2)}, largest {number(float(known.max()), 2)})."
+        )
+    return f"{found} {content.no_proof}".strip()
+
+
+#: what the attacks do, for readers who have not heard of them
+ATTACKS = {
+    "NoiseAttack": ("Noise", "one random change; nobody aims it"),
+    "ERAttack": ("ER", "raises the scores of other features until they overtake the reasons"),
+    "MSEAttack": ("MSE", "pushes the whole explanation away from the original"),
+    "WorstCase": ("WorstCase", "for each row, the strongest of a fixed set of attacks; the figure to report"),
+}
+
+FAITHFULNESS = {
+    "dffot": (
+        "Decision flip",
+        "share of the features, most important first, that must be removed before the prediction changes",
+        "lower",
+    ),
+    "comprehensiveness": (
+        "Comprehensiveness",
+        "how much the probability moves when the most important features are removed",
+        "higher",
+    ),
+    "sufficiency": (
+        "Sufficiency",
+        "how much the probability moves when only the most important features are kept",
+        "lower",
+    ),
+}
+
+
+def in_words(value: object) -> str:
+    """A setting for people: lists with commas, numbers with few digits.
+
+    >>> in_words([0.1, 0.30000001]), in_words(None)
+    ('0.1, 0.3', 'none')
+    """
+    if value is None:
+        return "none"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(in_words, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)

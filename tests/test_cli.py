@@ -1,5 +1,8 @@
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +43,7 @@ class Run:
 
     def error(self) -> str:
         """The one sentence on stderr that a user's mistake ends with."""
-        assert self.code == 1, (self.code, self.out, self.err)
+        assert self.code == 2, (self.code, self.out, self.err)
         assert self.out == ""
         assert self.err.startswith("error: "), self.err
         assert "Traceback" not in self.err
@@ -91,7 +94,7 @@ def test_version(run):
     assert (found.code, found.out.strip()) == (0, f"r2et {r2et.__version__}")
 
 
-COMMANDS = [("demo",), ("data", "list"), ("data", "fetch"), ("train",), ("attack",), ("audit",)]
+COMMANDS = [("demo",), ("data", "list"), ("data", "fetch"), ("train",), ("attack",), ("audit",), ("certify",)]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -121,11 +124,30 @@ def test_help_of_train_names_every_method(run):
 
 
 def test_commands_that_draw_take_a_seed(run):
-    for command in ("demo", "train", "attack", "audit"):
+    for command in ("demo", "train", "attack", "audit", "certify"):
         assert "--seed" in run(command, "--help").out
 
 
-def test_usage_errors_have_their_own_code(run):
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script(shell):
+    environment = {**os.environ, "_R2ET_COMPLETE": f"source_{shell}"}
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; sys.argv = ['r2et']; from r2et.cli import main; main()"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "_R2ET_COMPLETE=complete_" in done.stdout, done.stderr
+
+
+def test_the_options_that_install_completion_are_there(run):
+    text = run("--help").out
+    assert "--install-completion" in text
+    assert "--show-completion" in text
+
+
+def test_usage_errors_exit_as_bad_input_does(run):
     assert run("trian").code == 2
     assert run("train").code == 2, "the output folder is missing"
     assert run("attack").code == 2
@@ -445,7 +467,7 @@ def test_audit_as_json_is_the_library_s(run, vanilla):
         r2et.load_model(vanilla)[0], test.x[:30], test.y[:30], k=5, radii=(0.5, 1.5), steps=5
     ).to_dict()
     assert found.pop("data") == "breast-cancer"
-    assert found.pop("checkpoint") == str(vanilla)
+    assert found.pop("model") == str(vanilla)
     assert found == expected
 
 

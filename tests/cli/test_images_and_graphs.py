@@ -6,9 +6,8 @@ import pytest
 import torch
 
 import r2et
-from r2et import auditing
-from r2et.cli import attack as attack_command
 from r2et.cli import main
+from r2et.loading import Subject, subjects
 from r2et.training import create_explainer, find_preset
 from tests.test_cli import Run
 from tests.training.generated import generated_data
@@ -95,7 +94,7 @@ def test_steps_of_the_paper_s_attacks_are_the_preset_s(run, folders):
 def test_attacks_in_parts_find_the_same(run, folders, monkeypatch):
     arguments = ("attack", folders["cifar10"], "--attack", "er", "--steps", 2, "--limit", 5, "--json")
     whole = run(*arguments).json()["attacks"][0]["precision"]
-    monkeypatch.setattr(attack_command, "rows_at_once", lambda x: 2)
+    monkeypatch.setattr(Subject, "rows_at_once", 2)
     assert run(*arguments).json()["attacks"][0]["precision"] == pytest.approx(whole)
 
 
@@ -106,7 +105,7 @@ def test_audit_is_of_the_explanation_of_the_training(run, folders, monkeypatch):
         seen.update(given, shape=tuple(x.shape))
         raise r2et.InputError("seen enough")
 
-    monkeypatch.setattr(auditing, "audit", remember)
+    monkeypatch.setattr(subjects, "audit", remember)
     for name, folder in folders.items():
         assert "seen enough" in run("audit", folder, "--limit", 2).error()
         assert seen["explainer"] == find_preset(loaded(name)).explainer

@@ -1,13 +1,16 @@
 """The command line: parses, calls the library, prints. Every command knows --json."""
 
 import sys
-from typing import Annotated
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, TextIO
 
 import typer
 
 from r2et import __version__
 from r2et._checks import InputError
-from r2et.cli import attack, audit, certify, data, demo, train
+from r2et.cli import attack, audit, bench, certify, data, demo, train
 
 app = typer.Typer(
     name="r2et",
@@ -25,18 +28,47 @@ app.command("train")(train.train)
 app.command("attack")(attack.attack)
 app.command("audit")(audit.audit)
 app.command("certify")(certify.certify)
+bench_app = typer.Typer(help="The paper's tables and figures, computed anew.", no_args_is_help=True)
+app.add_typer(bench_app, name="bench")
+bench_app.command("run")(bench.run)
+bench_app.command("table")(bench.table)
+bench_app.command("figure")(bench.figure)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; bad input ends with one sentence on stderr and exit code 1."""
+    """Run the command line; bad input ends with one sentence on stderr and exit code 2, as bad usage does."""
     try:
-        app(arguments)
+        with _warnings_as_notes():
+            app(arguments)
     except InputError as error:
         typer.echo(f"error: {error}", err=True)
-        sys.exit(1)
+        sys.exit(2)
     except KeyboardInterrupt:
         typer.echo("interrupted", err=True)
         sys.exit(130)
+
+
+@contextmanager
+def _warnings_as_notes() -> Iterator[None]:
+    """What the library warns of, without the line of code that did: a user of a command cannot see it."""
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> Any:
+        if issubclass(category, UserWarning):
+            typer.echo(f"note: {message}", err=True)
+
+    before = warnings.showwarning
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
 
 
 def _version(value: bool) -> None:

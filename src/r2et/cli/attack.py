@@ -7,23 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from r2et._checks import InputError, check_choice
-from r2et.cli.common import (
-    AsJson,
-    Checkpoint,
-    DataOptions,
-    K,
-    Limit,
-    OtherData,
-    Seed,
-    Target,
-    interactive,
-    load_model_and_data,
-    parse_options,
-    print_json,
-    print_table,
-    rows_at_once,
-    saved_explainer,
-)
+from r2et.cli.common import Limit, check_writable, interactive, print_json, print_table
+from r2et.cli.subject import SubjectOptions, takes_subject
 
 if TYPE_CHECKING:
     from r2et.attacks import Attack
@@ -35,12 +20,10 @@ PAPER = ("er", "mse")
 NAMES = ("noise", "er", "mse", "constrained", "boundary", "minimal", "worst-case", *SLOW)
 
 
+@takes_subject
 def attack(
-    checkpoint: Checkpoint,
-    data: OtherData = None,
+    options: SubjectOptions,
     name: Annotated[str, typer.Option("--attack", help=f"{', '.join(NAMES)}, or all.")] = "all",
-    target: Target = None,
-    option: DataOptions = None,
     radius: Annotated[
         float | None, typer.Option(help="Budget in the units of the scaled inputs; the training's preset, or 1.")
     ] = None,
@@ -48,57 +31,56 @@ def attack(
     norm: Annotated[str, typer.Option(help="Norm of the budget: l2 or linf.")] = "l2",
     keep: Annotated[str, typer.Option(help="best: keeps the prediction; last: the last iterate.")] = "best",
     budget: Annotated[str, typer.Option(help="Effort of worst-case: fast, standard or thorough.")] = "standard",
-    weights: Annotated[str, typer.Option(help="Of constrained: none, fixed, gda, hedge or qp.")] = "qp",
-    k: K = None,
+    weighting: Annotated[str, typer.Option(help="Of constrained: none, fixed, gda, hedge or qp.")] = "qp",
     limit: Limit = 1000,
     within_domain: Annotated[
-        bool, typer.Option(help="Stay inside the data's bounds and leave one-hot features alone.")
+        bool,
+        typer.Option("--within-domain", help="Stay inside the data's bounds and leave one-hot features alone."),
     ] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write perturbed inputs and explanations (.npz).")
     ] = None,
-    seed: Seed = 0,
-    as_json: AsJson = False,
 ) -> None:
-    """Attack the explanations of a trained model.
+    """Attack the explanations of a model.
 
-    The explanation is the one the model was trained for. Believe worst-case: it is the strongest for each input.
-    trust-region is slow and runs only by name.
+    The explanation is the one the model was trained for, else the gradient. Believe worst-case: it is
+    the strongest for each input. trust-region is slow and runs only by name.
 
     Example: r2et attack runs/adult-r2et --attack worst-case --radius 0.3
     """
     from r2et import metrics
 
     check_choice("attack", name, [*NAMES, "all"])
-    model, information, loaded, part = load_model_and_data(
-        checkpoint, data, limit, target, parse_options(option or [])
-    )
-    k = int(information.get("k", loaded.k)) if k is None else k
-    several = len(part.y.unique()) > 1
-    preset = information.get("attack", {})
-    radius = float(preset.get("radius", 1.0)) if radius is None else radius
-    explainer = saved_explainer(information, loaded.inputs)
-    shared: dict[str, Any] = {"k": k, "radius": radius, "norm": norm, "keep": keep, "explainer": explainer}
+    if output is not None:
+        check_writable(output)
+    subject = options.subject(limit)
+    model, x, y = subject.model, subject.x, subject.y
+    k = subject.k if options.k is None else options.k
+    several = len(y.unique()) > 1
+    radius = float(subject.preset.get("radius", 1.0)) if radius is None else radius
+    shared: dict[str, Any] = {"k": k, "radius": radius, "norm": norm, "keep": keep, "explainer": subject.explainer}
     wanted = [short for short in NAMES if short not in SLOW] if name == "all" else [name]
     if name == "all" and (norm, keep) != ("l2", "best"):
         # these two are defined by an L2 norm and by keeping the prediction
         wanted = [short for short in wanted if short not in ("minimal", "worst-case")]
-    planned = {short: preset.get("steps") if short in PAPER and steps is None else steps for short in wanted}
+    planned = {
+        short: subject.preset.get("steps") if short in PAPER and steps is None else steps for short in wanted
+    }
     chosen = {
-        short: _build(short, shared if count is None else {**shared, "steps": count}, budget, weights)
+        short: _build(short, shared if count is None else {**shared, "steps": count}, budget, weighting)
         for short, count in planned.items()
     }
     found: list[dict[str, Any]] = []
-    arrays: dict[str, Any] = {"x": part.x.numpy(), "y": part.y.numpy()}
+    arrays: dict[str, Any] = {"x": x.numpy(), "y": y.numpy()}
     for short, member in chosen.items():
         started = time.perf_counter()
         result = member(
             model,
-            part.x,
-            domain=loaded.domain if within_domain else None,
-            seed=seed,
-            chunk_size=rows_at_once(part.x),
-            progress=interactive(as_json),
+            x,
+            domain=subject.domain if within_domain else None,
+            seed=options.seed,
+            chunk_size=subject.rows_at_once,
+            progress=interactive(options.as_json),
         )
         found.append(
             {
@@ -108,14 +90,14 @@ def attack(
                 "radius": radius,
                 "steps": member.steps,
                 "keep": keep,
-                "rows": len(part.x),
+                "rows": len(x),
                 "precision": float(result.precision.mean()),
                 "displaced": float(metrics.displaced(result, k).mean()),
                 "sensitivity": metrics.sensitivity(result),
                 "distance": float(result.distance.mean()),
                 # an AUC needs both classes
-                "clean_auc": metrics.auc(model, part.x, part.y) if several else None,
-                "adversarial_auc": metrics.adversarial_auc(model, result, part.y) if several else None,
+                "clean_auc": metrics.auc(model, x, y) if several else None,
+                "adversarial_auc": metrics.adversarial_auc(model, result, y) if several else None,
                 "seconds": time.perf_counter() - started,
             }
         )
@@ -125,8 +107,8 @@ def attack(
         }
     if output is not None:
         _save_arrays(output, arrays)
-    if as_json:
-        print_json({"checkpoint": str(checkpoint), "data": loaded.name, "attacks": found})
+    if options.as_json:
+        print_json({"model": options.model, "data": subject.data, "attacks": found})
         return
     columns = ["attack", f"P@{k}", "displaced", "sensitivity", "distance", "seconds"]
     rows = [
@@ -140,7 +122,7 @@ def attack(
         ]
         for row in found
     ]
-    print_table(f"{loaded.name}, {len(part.x)} test inputs, radius {radius:g}", columns, rows)
+    print_table(f"{subject.data}, {subject.rows}, radius {radius:g}", columns, rows)
 
 
 def _build(short: str, shared: dict[str, Any], budget: str, weights: str) -> "Attack":

@@ -1,69 +1,150 @@
 """`r2et audit`."""
 
-from typing import Annotated
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from r2et.cli.common import (
-    AsJson,
-    Checkpoint,
-    DataOptions,
-    K,
-    Limit,
-    OtherData,
-    Seed,
-    Target,
-    interactive,
-    load_model_and_data,
-    parse_options,
-    parse_radii,
-    print_json,
-    rows_at_once,
-    saved_explainer,
-)
+from r2et._checks import InputError, check_choice
+from r2et.cli.common import Limit, check_writable, interactive, parse_radii, print_json, print_table
+from r2et.cli.subject import SubjectOptions, takes_subject
+
+if TYPE_CHECKING:
+    from r2et.auditing import Audit
+    from r2et.loading import Subject
 
 
+@takes_subject
 def audit(
-    checkpoint: Checkpoint,
-    data: OtherData = None,
-    target: Target = None,
-    option: DataOptions = None,
-    radii: Annotated[str, typer.Option(help="Attack radii, comma separated.")] = "0.1,0.3,1.0",
+    options: SubjectOptions,
+    report: Annotated[Path | None, typer.Option(help="Write a page to show to others (.html).")] = None,
+    compare: Annotated[
+        str | None, typer.Option(help="Another model to set beside it, on the same rows: before and after.")
+    ] = None,
+    compare_weights: Annotated[
+        Path | None, typer.Option(help="Weights of the other model, if it is a factory's.")
+    ] = None,
+    radii: Annotated[
+        str | None, typer.Option(help="Attack radii, comma separated; by default from the data's scale.")
+    ] = None,
     steps: Annotated[int, typer.Option(help="Iterations of each attack.")] = 200,
     budget: Annotated[
         str, typer.Option(help="Effort of the worst case: fast, standard or thorough.")
     ] = "standard",
-    k: K = None,
     limit: Limit = 1000,
-    seed: Seed = 0,
-    as_json: AsJson = False,
 ) -> None:
-    """Measure and attack a trained model's explanations, and say what was found.
+    """Measure and attack a model's explanations, and say what was found.
 
-    The explanation is the one the model was trained for.
+    The explanation is the one the model was trained for, else the gradient. A model that r2et train fitted to a
+    file is audited on the rows of that file that training did not see. Ctrl-C keeps what is done.
 
-    Example: r2et audit runs/adult-r2et --radii 0.1,0.5
+    Example: r2et audit plain --data people.csv --target bought --report report.html
+
+    Example: r2et audit shop.models:make --weights net.safetensors --data people.csv --target bought
     """
-    from r2et.auditing import audit as run_audit
-
-    budgets = parse_radii(radii)
-    model, information, loaded, part = load_model_and_data(
-        checkpoint, data, limit, target, parse_options(option or [])
-    )
-    report = run_audit(
-        model,
-        part.x,
-        part.y,
-        k=int(information.get("k", loaded.k)) if k is None else k,
-        radii=budgets,
-        explainer=saved_explainer(information, loaded.inputs),
-        steps=steps,
-        budget=budget,  # type: ignore[arg-type]  # it checks
-        seed=seed,
-        chunk_size=rows_at_once(part.x),
-        progress=interactive(as_json),
-    )
-    if as_json:
-        print_json({"checkpoint": str(checkpoint), "data": loaded.name, **report.to_dict()})
+    budgets = None if radii is None else parse_radii(radii)
+    check_choice("budget", budget, ("fast", "standard", "thorough"))
+    if report is not None:
+        check_writable(report)
+    others = []
+    if compare is not None:
+        # arguments are those of a factory: a folder or a program has none
+        arguments = options.factory_arg if ":" in compare else None
+        others = [replace(options, model=compare, weights=compare_weights, factory_arg=arguments).open_model()]
+    elif compare_weights is not None:
+        raise InputError("--compare-weights belongs to --compare package.module:factory")
+    subjects = _with_own_names(options.subjects(limit, *others), options.model, compare)
+    k = min(subject.k for subject in subjects) if options.k is None else options.k
+    found: dict[str, Audit] = {}
+    interrupted = False
+    for subject in subjects:
+        try:
+            finding = subject.audit(
+                k,
+                radii=budgets,
+                steps=steps,
+                budget=budget,
+                seed=options.seed,
+                progress=interactive(options.as_json),
+            )
+        except KeyboardInterrupt:
+            if not found:
+                raise
+            interrupted = True
+            break
+        found[subject.name] = finding
+        # two models are compared at the same radii
+        budgets = tuple(finding.settings["radii"])
+        if not options.as_json:
+            _show(subject, finding, several=bool(others))
+        interrupted = not finding.complete
+        if interrupted:
+            break
+    if report is not None:
+        _write(found, report)
+    if options.as_json:
+        first, *rest = found.values()
+        content: dict[str, Any] = {"model": options.model, "data": subjects[0].data, **first.to_dict()}
+        if rest:
+            content["compare"] = {"model": compare, **rest[0].to_dict()}
+        print_json(content)
     else:
-        typer.echo(report.summary())
+        if len(found) > 1:
+            _print_comparison(found)
+        if report is not None:
+            typer.echo(f"The report is in {report}")
+    if interrupted:
+        typer.echo("interrupted: what was done was kept", err=True)
+        raise typer.Exit(130)
+
+
+def _with_own_names(subjects: "list[Subject]", *sources: str | None) -> "list[Subject]":
+    """Two models of one name are told apart by what they were opened by, or by a number."""
+    if len({subject.feature_names for subject in subjects}) > 1:
+        raise InputError(
+            "the two models see different features, so that neither radii nor lists can be compared: audit them "
+            "one by one"
+        )
+    short = [subject.name for subject in subjects]
+    long = [str(source) for source in sources[: len(subjects)]]
+    numbered = [f"{name} ({number})" for number, name in enumerate(short, 1)]
+    names = next(names for names in (short, long, numbered) if len(set(names)) == len(names))
+    return [replace(subject, name=name) for subject, name in zip(subjects, names, strict=True)]
+
+
+def _show(subject: "Subject", finding: "Audit", several: bool) -> None:
+    if several:
+        typer.echo(f"--- {subject.name} " + "-" * max(0, 75 - len(subject.name)))
+    typer.echo(finding.summary())
+    typer.echo(f"\n{subject.data}: {subject.rows}\n")
+
+
+def _print_comparison(found: "dict[str, Audit]") -> None:
+    worst = {
+        name: [row for row in finding.attacks if row.attack == "WorstCase"] for name, finding in found.items()
+    }
+    first = next(iter(found.values()))
+    columns = ["model", "accuracy", "AUC", *(f"P@{first.k} at {row.radius:g}" for row in worst[first.name])]
+    rows = [
+        [
+            name,
+            f"{finding.accuracy:.4f}",
+            f"{finding.auc:.4f}",
+            *(f"{100 * row.precision:.1f}" for row in worst[name]),
+        ]
+        for name, finding in found.items()
+    ]
+    print_table("Under the worst case found", columns, rows)
+
+
+def _write(found: "dict[str, Audit]", path: Path) -> None:
+    from r2et import report
+
+    # models are compared on the same rows: one that was interrupted has fewer
+    complete = {name: finding for name, finding in found.items() if finding.complete}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        report.write(complete or found, path)
+    except OSError as error:
+        raise InputError(f"cannot write {str(path)!r}: {error}") from error

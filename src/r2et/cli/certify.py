@@ -6,23 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from r2et._checks import InputError
-from r2et.cli.common import (
-    AsJson,
-    Checkpoint,
-    DataOptions,
-    K,
-    Limit,
-    OtherData,
-    Seed,
-    Target,
-    interactive,
-    load_model_and_data,
-    parse_options,
-    parse_radii,
-    print_json,
-    print_table,
-    saved_explainer,
-)
+from r2et.cli.common import Limit, check_writable, interactive, parse_radii, print_json, print_table
+from r2et.cli.subject import SubjectOptions, takes_subject
 
 if TYPE_CHECKING:
     import torch
@@ -30,34 +15,32 @@ if TYPE_CHECKING:
     from r2et.certificates import Certificate
 
 
+@takes_subject
 def certify(
-    checkpoint: Checkpoint,
-    data: OtherData = None,
-    target: Target = None,
-    option: DataOptions = None,
+    options: SubjectOptions,
     method: Annotated[
         str, typer.Option(help="auto, deterministic, piecewise, smoothing or first-order.")
     ] = "auto",
-    prediction: Annotated[bool, typer.Option(help="Certify also that the predicted class stays.")] = False,
+    prediction: Annotated[
+        bool, typer.Option("--prediction", help="Certify also that the predicted class stays.")
+    ] = False,
     radii: Annotated[str, typer.Option(help="Radii for the certified P@k, comma separated.")] = "0.03,0.1,0.3,1.0",
     bracket: Annotated[
-        bool, typer.Option(help="Look for the smallest attack too: the true radius lies between the two.")
+        bool,
+        typer.Option("--bracket", help="Look for the smallest attack too: the true radius lies between the two."),
     ] = False,
     sigma: Annotated[float, typer.Option(help="Noise of smoothing.")] = 0.25,
     samples: Annotated[int, typer.Option(help="Noisy copies of each input, for smoothing.")] = 20_000,
     alpha: Annotated[float, typer.Option(help="Probability of error of smoothing, for one input.")] = 0.001,
-    k: K = None,
     limit: Limit = 100,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the radii of each input (.csv).")
     ] = None,
-    seed: Seed = 0,
-    as_json: AsJson = False,
 ) -> None:
-    """Certify a radius inside which the top-k features of a trained model cannot change.
+    """Certify a radius inside which the top-k features of a model cannot change.
 
-    The explanation is the one the model was trained for. smoothing works for any model, but certifies a smoothed
-    explanation; first-order is an estimate.
+    The explanation is the one the model was trained for, else the gradient. smoothing works for any
+    model, but certifies a smoothed explanation; first-order is an estimate.
 
     Example: r2et certify runs/adult-r2et --bracket --radii 0.05,0.1
     """
@@ -68,34 +51,36 @@ def certify(
         raise InputError(
             "--bracket attacks the plain explanation, which smoothing does not certify: leave one of them out"
         )
-    model, information, loaded, part = load_model_and_data(
-        checkpoint, data, limit, target, parse_options(option or [])
-    )
-    explainer = saved_explainer(information, loaded.inputs)
+    if output is not None:
+        check_writable(output)
+    subject = options.subject(limit)
+    model, x = subject.model, subject.x
     certificate = r2et.certify(
         model,
-        part.x,
-        int(information.get("k", loaded.k)) if k is None else k,
-        explainer=explainer,
+        x,
+        subject.k if options.k is None else options.k,
+        explainer=subject.explainer,
         method=method,  # type: ignore[arg-type]  # it checks
         prediction=prediction,
         sigma=sigma,
         samples=samples,
         alpha=alpha,
-        seed=seed,
-        progress=interactive(as_json),
+        seed=options.seed,
+        progress=interactive(options.as_json),
     )
     smallest = None
     if bracket:
-        smallest = _smallest_attack(certificate, model, part.x, explainer, seed, interactive(as_json))
+        smallest = _smallest_attack(
+            certificate, model, x, subject.explainer, options.seed, interactive(options.as_json)
+        )
     if output is not None:
         _write(certificate, smallest, output)
     precision = {radius: float(certificate.precision_at(radius).mean()) for radius in wanted}
-    if as_json:
+    if options.as_json:
         found: dict[str, Any] = {
-            "checkpoint": str(checkpoint),
-            "data": loaded.name,
-            "rows": len(part.x),
+            "model": options.model,
+            "data": subject.data,
+            "rows": len(x),
             **certificate.to_dict(),
             "precision": {f"{radius:g}": value for radius, value in precision.items()},
         }
@@ -113,7 +98,7 @@ def certify(
         )
     rows = [[f"{radius:g}", f"{100 * value:.1f}"] for radius, value in precision.items()]
     heading = "certified P@" if certificate.sound else "estimated P@"
-    print_table(f"{loaded.name}, {len(part.x)} test inputs", ["radius", f"{heading}{certificate.k}"], rows)
+    print_table(f"{subject.data}, {subject.rows}", ["radius", f"{heading}{certificate.k}"], rows)
 
 
 def _smallest_attack(

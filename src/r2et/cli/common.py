@@ -1,6 +1,7 @@
-"""What the commands share: options, loading, printing."""
+"""What the commands share: options, parsing, printing."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,29 +13,18 @@ from r2et._checks import InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from torch import Tensor, nn
-
-    from r2et.data import Dataset, Split
-    from r2et.explain import Explainer
+    from r2et.data import Dataset
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Seed = Annotated[int, typer.Option(help="Seed of everything that is drawn.")]
-DataName = Annotated[str, typer.Option("--data", help="Data set; `r2et data list` shows them.")]
-Limit = Annotated[int, typer.Option(help="Use at most so many test inputs.")]
-K = Annotated[
-    int | None,
-    typer.Option("-k", "--k", help="How many features count as salient; the data set's own by default."),
-]
-Checkpoint = Annotated[Path, typer.Argument(help="Folder that `r2et train` wrote.")]
-OtherData = Annotated[
-    str | None, typer.Option("--data", help="Data set to use; the one it was trained on by default.")
-]
+Limit = Annotated[int, typer.Option(help="Use at most so many inputs.")]
 Target = Annotated[
-    str | None, typer.Option(help="Label to predict, where the data has several; `r2et data list --json`.")
+    str | None,
+    typer.Option(help="Column of the file to predict; of a data set with several labels, which."),
 ]
 DataOptions = Annotated[
     list[str] | None,
-    typer.Option("--option", help="Option of the data set, e.g. --option size=64, --option pairs=false."),
+    typer.Option("--option", help="Option of a data set, e.g. --option size=64, --option pairs=false."),
 ]
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")]
 
@@ -44,60 +34,6 @@ def load_data(name: str, target: str | None = None, options: "Mapping[str, Any] 
     from r2et import data
 
     return data.load(name, target=target, **(options or {}))
-
-
-def load_model_and_data(
-    checkpoint: Path,
-    data: str | None,
-    limit: int,
-    target: str | None = None,
-    options: "Mapping[str, Any] | None" = None,
-) -> "tuple[nn.Module, dict[str, Any], Dataset, Split]":
-    """The model of a checkpoint, what was saved with it, its data, and the first test rows.
-
-    The data are those of the training, with the same target and options, unless the caller names others.
-    """
-    from r2et._checks import check_labels
-    from r2et.data import Split
-    from r2et.training import load_model
-    from r2et.training.fitting import check_runs
-
-    if limit < 1:
-        raise InputError(f"--limit must be at least 1, got {limit}")
-    model, information = load_model(checkpoint)
-    recorded = information.get("data")
-    name = data or recorded
-    if not isinstance(name, str):
-        raise InputError(f"{str(checkpoint)!r} does not say which data it was trained on: add --data NAME")
-    chosen = dict(options or {})
-    if name == recorded:
-        target = target or information.get("target")
-        chosen = {**information.get("data_options", {}), **chosen}
-    loaded = load_data(name, target, chosen)
-    part = Split(loaded.test.x[:limit], loaded.test.y[:limit])
-    try:
-        logits = check_runs(model, part.x[:1])
-        check_labels(part.y, len(part.y), logits.shape[1])
-    except InputError as error:
-        raise InputError(
-            f"the model in {str(checkpoint)!r} does not fit data set {name!r}, whose test inputs have shape "
-            f"{tuple(part.x.shape)}: {error}. Choose the data it was trained on with --data, --target and --option"
-        ) from error
-    return model, information, loaded, part
-
-
-def saved_explainer(information: "Mapping[str, Any]", inputs: int = 1) -> "Explainer":
-    """The explanation a model was trained for; without one, the gradient of its one or two inputs."""
-    from r2et.explain import Gradient
-    from r2et.training import create_explainer
-
-    described = information.get("explainer")
-    return Gradient(inputs=inputs) if described is None else create_explainer(described)
-
-
-def rows_at_once(x: "Tensor") -> int:
-    """How many inputs of x (N, *features) are attacked together: an attack keeps several graphs of each."""
-    return max(1, 2**19 // x[0].numel())
 
 
 def parse_options(pairs: list[str]) -> dict[str, bool | int | str]:
@@ -132,6 +68,25 @@ def parse_radii(text: str) -> tuple[float, ...]:
         return tuple(float(radius) for radius in text.split(","))
     except ValueError as error:
         raise InputError(f"--radii takes numbers separated by commas, got {text!r}") from error
+
+
+def split_names(option: str, text: str) -> list[str]:
+    """`"age, pay"` as `["age", "pay"]`."""
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise InputError(f"{option} takes names separated by commas, got {text!r}")
+    return names
+
+
+def check_writable(path: Path) -> None:
+    """Say so before an hour of work if a file cannot be written there in the end."""
+    nearest = next(folder for folder in path.absolute().parents if folder.exists())
+    if path.is_dir():
+        raise InputError(f"cannot write {str(path)!r}: it is a folder; give the name of a file")
+    if not nearest.is_dir():
+        raise InputError(f"cannot write {str(path)!r}: {str(nearest)!r} is not a folder")
+    if not os.access(path if path.exists() else nearest, os.W_OK):
+        raise InputError(f"cannot write {str(path)!r}: permission denied")
 
 
 def interactive(as_json: bool) -> bool:

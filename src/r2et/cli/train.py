@@ -5,12 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from r2et._checks import check_choice
+from r2et._checks import InputError, check_choice
 from r2et.cli.common import (
     AsJson,
-    DataName,
     DataOptions,
-    K,
     Output,
     Seed,
     Target,
@@ -20,62 +18,146 @@ from r2et.cli.common import (
     parse_settings,
     print_json,
 )
+from r2et.cli.train_table import DataSetOnly, TableOptions, train_table
+
+_FILE, _SET = "A file of your own", "A data set of r2et data list"
 
 
 def train(
     output: Output,
-    data: DataName = "breast-cancer",
+    data: Annotated[
+        str, typer.Option(help="A CSV or Parquet file of your own, or a data set; `r2et data list` shows them.")
+    ] = "breast-cancer",
+    target: Target = None,
     method: Annotated[str, typer.Option(help="Training method; an unknown one lists all.")] = "r2et-sf",
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="Hyper-parameter of the method, e.g. --set gap=0.1.")
     ] = None,
-    preset: Annotated[
-        str, typer.Option(help="What is not given: cpu (small networks) or paper (Table 4; images need a GPU).")
-    ] = "cpu",
-    target: Target = None,
-    option: DataOptions = None,
-    k: K = None,
+    k: Annotated[
+        int | None,
+        typer.Option(
+            "-k",
+            "--k",
+            help="How many features count as salient; by default the data set's own, of a file half of the "
+            "columns, at most 8.",
+        ),
+    ] = None,
     epochs: Annotated[int | None, typer.Option(help="At most so many epochs.")] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Samples a step.")] = None,
     patience: Annotated[
         int | None, typer.Option(help="Stop after so many epochs without a lower validation loss.")
     ] = None,
-    threshold: Annotated[
-        float | None, typer.Option(help="Keep the last epoch whose validation AUC reaches this.")
+    columns: Annotated[
+        str | None, typer.Option(help="Columns to use: a,b,c; all by default.", rich_help_panel=_FILE)
     ] = None,
-    start: Annotated[Path | None, typer.Option("--from", help="Retrain the vanilla model in this folder.")] = None,
-    resume: Annotated[bool, typer.Option(help="Continue an interrupted run in the output folder.")] = False,
-    compile: Annotated[bool, typer.Option(help="Compile the training step.")] = False,
+    categorical: Annotated[
+        str | None,
+        typer.Option(help="Columns of numbers that are categories: zip,code.", rich_help_panel=_FILE),
+    ] = None,
+    test_fraction: Annotated[
+        float,
+        typer.Option(help="Share of the rows that is kept from training, for audits.", rich_help_panel=_FILE),
+    ] = 0.2,
+    preset: Annotated[
+        str,
+        typer.Option(
+            help="What is not given: cpu (small networks) or paper (Table 4; images need a GPU).",
+            rich_help_panel=_SET,
+        ),
+    ] = "cpu",
+    option: DataOptions = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="Keep the last epoch whose validation AUC reaches this.", rich_help_panel=_SET),
+    ] = None,
+    start: Annotated[
+        Path | None,
+        typer.Option("--from", help="Retrain the vanilla model in this folder.", rich_help_panel=_SET),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Continue an interrupted run in the output folder.", rich_help_panel=_SET),
+    ] = False,
+    compile: Annotated[
+        bool, typer.Option("--compile", help="Compile the training step.", rich_help_panel=_SET)
+    ] = False,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Train a model by one of the paper's methods and save it.
 
-    Architecture, explanation, epochs and learning rate are those of the data's preset. The paper retrains its
-    vanilla ResNets (cifar10, oct): train one by --method vanilla and name its folder as --from.
+    On a CSV or Parquet file of your own a StableClassifier is fitted: it encodes columns of numbers and text, and
+    searches the weights of the method unless --set gives them. On a data set of r2et, architecture, explanation,
+    epochs and learning rate are those of its preset. The paper retrains its vanilla ResNets (cifar10, oct): train
+    one by --method vanilla and name its folder as --from.
 
     Methods: linear, vanilla, wd, sp, est-h, exact-h, ssr, at, cl, thickness, r2et, r2et-mm, r2et-no-h,
     r2et-mm-no-h, r2et-sf (scale-free R2ET, the default).
 
+    Example: r2et train --data people.csv --target bought -o hardened
+
     Example: r2et train --data adult --method r2et --set gap=0.1 --set curvature=0.1 -o runs/adult-r2et
     """
+    from r2et.loading.tables import is_table
+    from r2et.training import METHODS
+
+    check_choice("method", method, METHODS)
+    given = parse_settings(setting or [])
+    METHODS[method].settings(given)
+    wanted: dict[str, Any] = {"epochs": epochs, "lr": lr, "batch_size": batch_size, "patience": patience}
+    schedule = {name: value for name, value in wanted.items() if value is not None}
+    if is_table(data):
+        DataSetOnly(preset, option, threshold, start, resume, compile).refuse(data)
+        table = TableOptions(data, target, columns, categorical, test_fraction)
+        train_table(table, output, method, given if setting else None, k, schedule, seed, as_json)
+        return
+    for name, value in (("--columns", columns), ("--categorical", categorical)):
+        if value is not None:
+            raise InputError(f"{name} is for a file of your own, {data!r} is a data set")
+    _train_data_set(
+        output,
+        data,
+        target,
+        method,
+        given,
+        k,
+        schedule,
+        seed,
+        as_json,
+        preset,
+        parse_options(option or []),
+        start,
+        {"threshold": threshold, "resume": resume, "compile": compile},
+    )
+
+
+def _train_data_set(
+    output: Path,
+    data: str,
+    target: str | None,
+    method: str,
+    given: dict[str, float],
+    k: int | None,
+    schedule: dict[str, Any],
+    seed: int,
+    as_json: bool,
+    preset: str,
+    options: dict[str, Any],
+    start: Path | None,
+    flags: dict[str, Any],
+) -> None:
     from r2et import data as data_sets
     from r2et import metrics
     from r2et.training import METHODS, describe_explainer, find_preset, load_model, save_model, train_method
     from r2et.training.presets import check_preset
 
-    check_choice("method", method, METHODS)
     check_preset(preset)
-    given = parse_settings(setting or [])
-    METHODS[method].settings(given)
-    options = parse_options(option or [])
     vanilla = load_model(start)[0] if start else None
     loaded = load_data(data, target, options)
     found_preset = find_preset(loaded, preset)
     settings = METHODS[method].settings({**found_preset.defaults.get(method, {}), **given})
     k = found_preset.k if k is None else k
-    wanted: dict[str, Any] = {"epochs": epochs, "lr": lr, "batch_size": batch_size, "patience": patience}
     result = train_method(
         method,
         loaded.train,
@@ -85,12 +167,10 @@ def train(
         seed=seed,
         vanilla=vanilla,
         preset=found_preset,
-        threshold=threshold,
         checkpoint=output,
-        resume=resume,
-        compile=compile,
         progress=interactive(as_json),
-        **{name: value for name, value in wanted.items() if value is not None},
+        **flags,
+        **schedule,
     )
     described = data_sets.describe(data)
     found = {

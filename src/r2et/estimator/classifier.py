@@ -268,6 +268,8 @@ class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         x = self.encode(X)
         labels = torch.from_numpy(class_numbers(y, self.classes_, len(x)))
         options.setdefault("domain", self.domain_)
+        options.setdefault("feature_names", self.encoding_.names)
+        options.setdefault("class_names", [str(name) for name in self.classes_])
         return audit(self.model_, x, labels, k=self._checked_k(k), **options)
 
     def _checked_k(self, k: int | None) -> int:

@@ -1,0 +1,145 @@
+"""The options by which attack, certify and audit name a model and its data, written once."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from r2et._checks import InputError, ModelError
+from r2et.cli.common import AsJson, DataOptions, Seed, parse_options, split_names
+
+if TYPE_CHECKING:
+    from r2et.loading import OpenedModel, Subject
+
+_PANEL = "Model and data"
+
+
+@dataclass(frozen=True)
+class SubjectOptions:
+    """A model, its data and how to print; the fields are options of the command line."""
+
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="A folder of `r2et train` or StableClassifier.save, a torch.export program (.pt2), or "
+            "package.module:factory, which imports and runs that code."
+        ),
+    ]
+    weights: Annotated[
+        Path | None, typer.Option(help="Weights of a factory's model (.safetensors).", rich_help_panel=_PANEL)
+    ] = None
+    factory_arg: Annotated[
+        list[str] | None,
+        typer.Option(help="Argument of the factory, e.g. --factory-arg hidden=32.", rich_help_panel=_PANEL),
+    ] = None
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="A CSV or Parquet file, or a data set of `r2et data list`; by default the one it was trained on.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    target: Annotated[
+        str | None,
+        typer.Option(help="Column to predict; of a data set with several labels, which.", rich_help_panel=_PANEL),
+    ] = None
+    columns: Annotated[
+        str | None,
+        typer.Option(help="Columns of the file in the order of the training: a,b,c.", rich_help_panel=_PANEL),
+    ] = None
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            help="Labels in the order of the model's outputs: no,yes. Sorted by default.", rich_help_panel=_PANEL
+        ),
+    ] = None
+    all_rows: Annotated[
+        bool,
+        typer.Option("--all-rows", help="Use the rows that it was trained on too.", rich_help_panel=_PANEL),
+    ] = False
+    option: DataOptions = None
+    k: Annotated[
+        int | None,
+        typer.Option("-k", "--k", help="How many features count as salient; as in the training by default, or 8."),
+    ] = None
+    seed: Seed = 0
+    as_json: AsJson = False
+
+    def open_model(self) -> "OpenedModel":
+        """The model alone."""
+        from r2et.loading import open_model
+        from r2et.loading.factories import parse_arguments
+
+        return open_model(self.model, self.weights, parse_arguments(self.factory_arg or []))
+
+    def subjects(self, limit: int, *others: "OpenedModel") -> "list[Subject]":
+        """The model, and others to compare it with, on the same rows."""
+        from r2et import loading
+        from r2et.loading.tables import is_table
+
+        if limit < 1:
+            raise InputError(f"--limit must be at least 1, got {limit}")
+        options = parse_options(self.option or [])
+        models = [self.open_model(), *others]
+        if self.data is None or not is_table(self.data):
+            for name, value in (("--columns", self.columns), ("--classes", self.classes)):
+                if value is not None:
+                    raise InputError(f"{name} is for a file of your own: add --data file.csv --target column")
+            if self.data is None and models[0].origin is not None:
+                raise InputError(
+                    f"{self.model!r} was trained on a file of your own: add --data file.csv, its target is "
+                    f"{models[0].origin.target!r}"
+                )
+            return [loading.from_data_set(opened, self.data, self.target, options, limit) for opened in models]
+        if options:
+            raise InputError("--option is for the data sets of `r2et data list`, not for a file")
+        recorded = next((opened.origin.target for opened in models if opened.origin is not None), None)
+        columns = None if self.columns is None else split_names("--columns", self.columns)
+        table = loading.read_table(self.data, self.target or recorded, columns)
+        classes = None if self.classes is None else split_names("--classes", self.classes)
+        rows, which = loading.choose_rows(table, models, limit, self.seed, self.all_rows)
+        return [loading.from_table(opened, table, rows, classes, which) for opened in models]
+
+    def subject(self, limit: int) -> "Subject":
+        """The model on its rows."""
+        return self.subjects(limit)[0]
+
+
+def takes_subject(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command whose first parameter is a SubjectOptions take its fields as options of the command line."""
+    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+    hints = get_type_hints(SubjectOptions, include_extras=True)
+    shared = [
+        inspect.Parameter(
+            entry.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if entry.default is MISSING else entry.default,
+            annotation=hints[entry.name],
+        )
+        for entry in fields(SubjectOptions)
+    ]
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        subject = SubjectOptions(**{entry.name: given.pop(entry.name) for entry in fields(SubjectOptions)})
+        try:
+            # the other kernels of attention cannot be differentiated twice
+            with sdpa_kernel(SDPBackend.MATH):
+                command(subject, **given)
+        except RuntimeError as error:
+            if "derivative" not in str(error) and "does not require grad" not in str(error):
+                raise
+            raise ModelError(
+                f"{subject.model!r} cannot be differentiated twice: {error}. r2et.validate.check(model, x) in "
+                "Python says where, and what to do"
+            ) from error
+
+    ordered = [*shared[:-3], *(entry.replace(kind=inspect.Parameter.KEYWORD_ONLY) for entry in own), *shared[-3:]]
+    run.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]  # typer reads it
+    return run

@@ -1,0 +1,168 @@
+"""`r2et train` on a person's own CSV or Parquet file: a StableClassifier."""
+
+import textwrap
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from r2et._checks import InputError
+from r2et.cli.common import print_json, split_names
+
+if TYPE_CHECKING:
+    from r2et.loading import LabelledTable
+
+
+@dataclass(frozen=True)
+class DataSetOnly:
+    """Options of `r2et train` that mean nothing for a person's own file."""
+
+    preset: str
+    option: list[str] | None
+    threshold: float | None
+    start: Path | None
+    resume: bool
+    compile: bool
+
+    def refuse(self, data: str) -> None:
+        """Raise if one was given: it would be ignored in silence."""
+        for name, given in (
+            ("--preset", self.preset != "cpu"),
+            ("--option", self.option),
+            ("--threshold", self.threshold is not None),
+            ("--from", self.start),
+            ("--resume", self.resume),
+            ("--compile", self.compile),
+        ):
+            if given:
+                raise InputError(
+                    f"{name} is for the data sets of `r2et data list`, {data!r} is a file: leave it out"
+                )
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """A file and how to read it."""
+
+    path: str
+    target: str | None
+    columns: str | None
+    categorical: str | None
+    test_fraction: float
+
+
+def train_table(
+    options: TableOptions,
+    output: Path,
+    method: str,
+    settings: dict[str, float] | None,
+    k: int | None,
+    schedule: dict[str, Any],
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Fit a StableClassifier to most rows of a file, save it, and say how well it does on the others."""
+    import numpy as np
+
+    from r2et import loading
+    from r2et.estimator import StableClassifier
+    from r2et.loading.origins import Origin, file_digest, hold_out, save_origin
+
+    if not 0 <= options.test_fraction < 1:
+        raise InputError(f"--test-fraction is a share from 0 to below 1, got {options.test_fraction}")
+    if output.exists() and not output.is_dir():
+        raise InputError(f"cannot write to {str(output)!r}: it is a file, give a folder")
+    columns = None if options.columns is None else split_names("--columns", options.columns)
+    table = loading.read_table(options.path, options.target, columns)
+    classes = loading.class_order(table.labels)
+    if len(classes) < 2:
+        raise InputError(
+            f"column {table.target!r} of {options.path!r} has one value, {classes[0]!r}: there is nothing to "
+            "predict"
+        )
+    if len(classes) > max(20, len(table.labels) // 10):
+        raise InputError(
+            f"column {table.target!r} of {options.path!r} has {len(classes)} different values in "
+            f"{len(table.labels)} rows: it is not a class. Name another column by --target, or put its values "
+            "into a few groups"
+        )
+    _warn_of_identifiers(table)
+    numbers = loading.class_numbers(table.labels, classes).numpy()
+    held_out = hold_out(numbers, options.test_fraction, seed)
+    train = table.rows(np.setdiff1d(np.arange(len(numbers)), held_out))
+    categorical = None if options.categorical is None else split_names("--categorical", options.categorical)
+    # a list of most columns says little
+    wanted = min(8, max(1, table.frame.shape[1] // 2)) if k is None else k
+    classifier = StableClassifier(
+        k=wanted,
+        method=method,
+        settings=settings,
+        categorical_features=categorical,
+        random_state=seed,
+        **schedule,
+    ).fit(train.frame, train.labels.to_numpy())
+    classifier.save(output)
+    origin = Origin(table.target, file_digest(table.path), len(numbers), tuple(held_out.tolist()))
+    save_origin(origin, output)
+    found = {
+        "data": str(options.path),
+        "target": table.target,
+        "classes": [str(label) for label in classes],
+        "method": method,
+        "settings": classifier.settings_,
+        "k": classifier.k_,
+        "features": len(classifier.encoding_.names),
+        "seed": seed,
+        "rows": len(train.frame),
+        "held_out": len(held_out),
+        **_judge(classifier, table.rows(held_out)),
+        "linear_is_as_good": classifier.sanity_.linear_is_as_good,
+    }
+    if as_json:
+        print_json({**found, "output": str(output)})
+    else:
+        _print(found, str(classifier.sanity_), method, output)
+
+
+def _judge(classifier: Any, held_out: "LabelledTable") -> dict[str, float | None]:
+    """Accuracy and AUC on rows that training did not see."""
+    from r2et import loading, metrics
+
+    if not len(held_out.frame):
+        return {"accuracy": None, "auc": None}
+    y = loading.class_numbers(held_out.labels, classifier.classes_.tolist())
+    x = classifier.encode(held_out.frame)
+    auc = metrics.auc(classifier.model_, x, y) if len(y.unique()) > 1 else None
+    return {"accuracy": float((classifier.model_(x).argmax(1) == y).double().mean()), "auc": auc}
+
+
+def _warn_of_identifiers(table: "LabelledTable") -> None:
+    for name in table.frame.select_dtypes(exclude=["number", "bool"]):
+        different = table.frame[name].nunique()
+        if different > max(20, len(table.frame) // 4):
+            warnings.warn(
+                f"column {name!r} holds {different} different texts in {len(table.frame)} rows, each a feature of "
+                "its own: choose columns by --columns if it is a name or a number of a person",
+                stacklevel=2,
+            )
+
+
+def _print(found: dict[str, Any], sanity: str, method: str, output: Path) -> None:
+    from r2et.training import METHODS
+
+    judged = ""
+    if found["accuracy"] is not None:
+        auc = "" if found["auc"] is None else f", AUC {found['auc']:.4f}"
+        judged = f" accuracy {found['accuracy']:.4f}{auc} on the {found['held_out']} others."
+    typer.echo(
+        textwrap.fill(
+            f"{METHODS[method].title} on {Path(found['data']).name}, trained on {found['rows']} rows:{judged} k = "
+            f"{found['k']} of {found['features']} features.",
+            80,
+        )
+    )
+    # the advice is written for Python
+    typer.echo(textwrap.fill(sanity.replace('method="linear"', "--method linear"), 80))
+    typer.echo(f"Saved to {output}/")

@@ -1,0 +1,228 @@
+"""A person's own CSV or Parquet file as columns and labels."""
+
+import csv
+import gzip
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from r2et._checks import DataError, InputError, suggestion
+
+Series: TypeAlias = "pd.Series[Any]"
+
+_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".pq")
+
+
+@dataclass(frozen=True)
+class LabelledTable:
+    """Columns and labels.
+
+    Attributes:
+        path: the file they were read from.
+        frame: the columns that a model sees, N rows labelled by their number in the file.
+        target: the name of the column of labels.
+        labels: N labels, as they are in the file.
+    """
+
+    path: Path
+    frame: pd.DataFrame = field(repr=False)
+    target: str
+    labels: Series = field(repr=False)
+
+    def rows(self, numbers: NDArray[np.int64]) -> "LabelledTable":
+        """The same with some rows only, by their position."""
+        return replace(self, frame=self.frame.iloc[numbers], labels=self.labels.iloc[numbers])
+
+
+def is_table(text: str) -> bool:
+    """Whether a text names a file rather than a registered data set.
+
+    >>> is_table("people.csv"), is_table("adult")
+    (True, False)
+    """
+    return text.lower().endswith(_SUFFIXES) or os.sep in text or Path(text).is_file()
+
+
+def read_frame(path: str | os.PathLike[str]) -> pd.DataFrame:
+    """A CSV (separated by commas, semicolons or tabs, as its first line is) or a Parquet file as a frame."""
+    path = Path(path)
+    name = str(path)
+    if path.is_dir():
+        raise DataError(f"{name!r} is a folder: give a CSV or Parquet file")
+    if not path.exists():
+        raise DataError(f"there is no file {name!r}")
+    if not path.name.lower().endswith(_SUFFIXES):
+        raise DataError(f"{name!r} is neither a CSV nor a Parquet file by its name: {', '.join(_SUFFIXES)}")
+    try:
+        if path.suffix.lower() in (".parquet", ".pq"):
+            frame = _read_parquet(path)
+        else:
+            frame = pd.read_csv(path, sep=_separator(path))
+    except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeError, OSError, EOFError, ValueError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{name!r} cannot be read as a table: {str(error).strip()}") from error
+    if frame.empty:
+        raise DataError(f"{name!r} has no rows")
+    frame.columns = frame.columns.astype(str)
+    return frame.reset_index(drop=True)
+
+
+def read_table(
+    path: str | os.PathLike[str], target: str | None, columns: Sequence[str] | None = None
+) -> LabelledTable:
+    r"""Read a file and take the labels apart from the columns.
+
+    Args:
+        path: a CSV or Parquet file with a line of names.
+        target: the column to predict.
+        columns: the columns that the model sees, in its order; None = all others, in the order of the file.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(f"{folder}/people.csv").write_text("age;bought;pay\n30;yes;10\n40;no;20\n")
+    ...     table = read_table(f"{folder}/people.csv", "bought")
+    >>> table.frame.columns.tolist(), table.labels.tolist()
+    (['age', 'pay'], ['yes', 'no'])
+    """
+    path = Path(path)
+    frame = read_frame(path)
+    known = frame.columns.tolist()
+    if target is None:
+        raise InputError(f"{str(path)!r} is a table: name the column to predict by --target; it has {_few(known)}")
+    if target not in known:
+        raise InputError(f"{str(path)!r} has no column {target!r} to predict{suggestion(target, known[:40])}")
+    wanted = [name for name in known if name != target] if columns is None else list(columns)
+    for name in wanted:
+        if name not in known:
+            raise InputError(f"{str(path)!r} has no column {name!r}{suggestion(name, known[:40])}")
+        if name == target:
+            raise InputError(f"column {name!r} is the one to predict: leave it out of the columns")
+    if len(set(wanted)) < len(wanted):
+        raise InputError(f"a column is named twice in {', '.join(map(repr, wanted))}")
+    if not wanted:
+        raise InputError(f"{str(path)!r} has no column besides {target!r}")
+    labels = frame[target]
+    missing = np.flatnonzero(labels.isna().to_numpy())
+    if len(missing):
+        raise DataError(
+            f"column {target!r} of {str(path)!r} misses {len(missing)} of {len(labels)} labels, first in row "
+            f"{missing[0]} (counted from 0): leave these rows out"
+        )
+    return LabelledTable(path, frame[wanted], target, labels)
+
+
+def numeric_inputs(frame: pd.DataFrame, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Numeric columns as the tensor (N, columns) that a model sees; anything else is an error that names it.
+
+    >>> numeric_inputs(pd.DataFrame({"age": [30, 40], "smokes": [True, False]}))
+    tensor([[30.,  1.],
+            [40.,  0.]])
+    """
+    wrong = [name for name in frame if not pd.api.types.is_numeric_dtype(frame[name].dtype)]
+    if wrong:
+        example = frame[wrong[0]].dropna()
+        shown = f" (such as {example.iloc[0]!r} in {wrong[0]!r})" if len(example) else ""
+        raise InputError(
+            f"{len(wrong)} of {frame.shape[1]} columns do not hold numbers: {_few(wrong)}{shown}. This model "
+            "takes numbers: write a file with the columns encoded as in its training, or choose columns by "
+            "--columns. A model that r2et train fitted to this file encodes text itself"
+        )
+    values = frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    bad = ~np.isfinite(values)
+    if bad.any():
+        names = [str(name) for name, any_bad in zip(frame.columns, bad.any(0), strict=True) if any_bad]
+        row = int(np.flatnonzero(bad.any(1))[0])
+        raise InputError(
+            f"{int(bad.sum())} values are missing (NaN) or infinite, in {_few(names)}, first in row "
+            f"{frame.index[row]} (counted from 0): fill them in or leave the rows out"
+        )
+    return torch.from_numpy(values).to(dtype)
+
+
+def class_order(labels: Series, count: int | None = None, order: Sequence[str] | None = None) -> list[Any]:
+    """The labels that stand for classes 0, 1 and so on.
+
+    Args:
+        labels: of all rows.
+        count: how many classes the model has; None = as many as there are labels.
+        order: the labels in the order of the classes, as text; None = sorted. Whole numbers from 0 below count
+            stand for themselves.
+
+    >>> class_order(pd.Series(["yes", "no", "yes"]))
+    ['no', 'yes']
+    >>> class_order(pd.Series(["yes", "no", "yes"]), order=["yes", "no"])
+    ['yes', 'no']
+    >>> class_order(pd.Series([2, 0, 2]), count=3)
+    [0, 1, 2]
+    """
+    values = [value.item() if isinstance(value, np.generic) else value for value in labels.unique()]
+    if order is not None:
+        by_text = {_text(value): value for value in values}
+        unknown = [text for text in by_text if text not in order]
+        if unknown:
+            raise InputError(
+                f"label {unknown[0]!r} is not among the classes {', '.join(map(repr, order))}: name all of them, "
+                "in the order of the model's outputs"
+            )
+        if len(set(order)) < len(order):
+            raise InputError(f"a class is named twice in {', '.join(map(repr, order))}")
+        found = [by_text.get(text, text) for text in order]
+    elif count is not None and len(values) != count and all(_whole(value, count) for value in values):
+        found = list(range(count))
+    else:
+        try:
+            found = sorted(values)
+        except TypeError as error:
+            raise InputError(f"the labels mix text and numbers, {_few(list(map(repr, values)))}") from error
+    if count is not None and len(found) != count:
+        raise InputError(
+            f"the model has {count} classes, the labels are {len(found)}: {_few(list(map(_text, found)))}. Name "
+            "all classes in the order of the model's outputs by --classes"
+        )
+    return found
+
+
+def class_numbers(labels: Series, classes: Sequence[Any]) -> Tensor:
+    """The number of each label among the classes, int64 (N,)."""
+    number = {value: place for place, value in enumerate(classes)}
+    return torch.tensor([number[value] for value in labels.tolist()], dtype=torch.int64)
+
+
+def _whole(value: Any, count: int) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value in range(count)
+
+
+def _text(value: Any) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _separator(path: Path) -> str:
+    opened = gzip.open if path.suffix.lower() == ".gz" else open
+    with opened(path, "rt", newline="", encoding="utf-8") as file:
+        header = file.readline()
+    # a name in quotes may hold any of them
+    counts = {mark: len(next(csv.reader([header], delimiter=mark), [])) for mark in (",", ";", "\t")}
+    return max(counts, key=lambda mark: counts[mark])
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(path)
+    except ImportError as error:
+        raise DataError(
+            f"{str(path)!r} needs pyarrow: pip install 'r2et[parquet]', or save the table as CSV"
+        ) from error
+
+
+def _few(names: Sequence[Any]) -> str:
+    more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+    return ", ".join(map(str, names[:6])) + more

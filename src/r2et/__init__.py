@@ -24,7 +24,19 @@ from r2et.stability import (
 )
 
 if TYPE_CHECKING:
-    from r2et import certificates, data, enclosure, metrics, models, report, training, validate
+    from r2et import (
+        bench,
+        certificates,
+        data,
+        enclosure,
+        integrations,
+        loading,
+        metrics,
+        models,
+        report,
+        training,
+        validate,
+    )
     from r2et.auditing import Audit, audit
     from r2et.certificates import Certificate, certify
     from r2et.estimator import StableClassifier
@@ -36,7 +48,10 @@ __version__ = "0.1.0"
 _LATER = {
     "certificates": "r2et.certificates",
     "enclosure": "r2et.enclosure",
+    "bench": "r2et.bench",
     "data": "r2et.data",
+    "integrations": "r2et.integrations",
+    "loading": "r2et.loading",
     "metrics": "r2et.metrics",
     "models": "r2et.models",
     "report": "r2et.report",
@@ -77,13 +92,16 @@ __all__ = [
     "UniformNeighbours",
     "attacks",
     "audit",
+    "bench",
     "certificates",
     "certify",
     "data",
     "enclosure",
     "explain",
     "fit",
+    "integrations",
     "load_model",
+    "loading",
     "metrics",
     "models",
     "objectives",

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from r2et import metrics, validate
 from r2et._checks import check_chunk_size, check_k, check_labels, check_logits
@@ -88,7 +89,8 @@ def audit(
     radii, reason = choose_radii(radii, spread)
     budgets = sorted(set(radii))
     size = min(chunk_size or ROWS_AT_ONCE, ROWS_AT_ONCE, max(8, VALUES_AT_ONCE // rows.x[0].numel()))
-    with evaluating(model):
+    # attention has a second derivative by the math kernel alone
+    with evaluating(model), sdpa_kernel(SDPBackend.MATH):
         logits = _logits(model, rows.x, size)
         check_labels(rows.y, len(rows.x), logits.shape[1])
         features = explainer(model, rows.x[:1]).shape[-1]

@@ -217,8 +217,7 @@ PLANS: dict[str, Plan] = {
         Plan(
             name="oct",
             data=("oct",),
-            methods=("vanilla", "wd", "est-h", "at", "r2et-no-h", "r2et", "r2et-sf"),
-            fewer=dict.fromkeys(("wd", "est-h", "at", "r2et-no-h"), 1),
+            methods=("vanilla", "r2et", "r2et-sf"),
             rungs=(1.0,),
             studies=_image_studies(rows=40, few=12, steps=30, mse=False, faithfulness=False, sizes=False),
         ),

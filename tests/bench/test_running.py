@@ -13,12 +13,14 @@ import pytest
 from r2et._checks import InputError
 from r2et.bench import LocalExecutor, Run, Store, Study, find_plan
 from r2et.bench.driver import failures
-from r2et.bench.formats import render
+from r2et.bench.figures import FIGURES
+from r2et.bench.formats import FORMATS, render
 from r2et.bench.plans import PLANS
 from r2et.bench.records import without_timing
 from r2et.bench.results import load_results
 from r2et.bench.studies import STUDIES
-from r2et.bench.tables import make_table
+from r2et.bench.tables import NUMBERS, make_table
+from r2et.cli import main
 from tests.bench.small import TINY, always_die_in_training_sp, die_once
 
 
@@ -133,6 +135,26 @@ def test_smoke_survives_kill_9_and_leaves_what_ray_leaves(tmp_path):
     assert unfinished < len(list((killed / "records" / "smoke").glob("breast*.json")))
     assert contents(store(killed)) == contents(store(whole))
     assert _without_cost(_honest(killed)) == _without_cost(_honest(whole))
+    _draw_and_print_everything(killed, tmp_path / "shown")
+
+
+def _draw_and_print_everything(folder, output):
+    """The records of a run are enough for every table in every format, and for every figure but saliency maps."""
+    places = ["--records", str(folder / "records"), "--work", str(folder / "work")]
+    for name in FIGURES:
+        path = output / f"{name}.svg"
+        command = ["bench", "figure", name, "-o", str(path), *places]
+        with pytest.raises(SystemExit) as ended:
+            main(command)
+        assert (ended.value.code or 0) == (2 if name == "saliency" else 0)
+        assert path.exists() == (name != "saliency")
+    for number in NUMBERS:
+        for form in FORMATS:
+            path = output / f"{number}.{form}"
+            with pytest.raises(SystemExit) as ended:
+                main(["bench", "table", number, "--format", form, "-o", str(path), *places[:2]])
+            assert not ended.value.code
+            assert "R2ET" in path.read_text()
 
 
 def _without_cost(table):

@@ -23,7 +23,7 @@ def climb(search, value):
 
 
 def passing(precision):
-    return {"passed": True, "precision": precision, "validation auc": 0.9}
+    return {"passed": True, "precision": precision, "worst": 0.5, "validation auc": 0.9}
 
 
 def test_halving_trains_half_of_the_candidates_further():
@@ -62,6 +62,13 @@ def test_accuracy_comes_first():
     search = Search(cells(2), [5])
     climb(search, lambda beta, epochs: wrecked if beta == 1 else passing(0.1))
     assert search.winner.settings["beta"] == 0
+
+
+def test_what_erattack_cannot_tell_apart_is_decided_by_the_worst_case():
+    search = Search(cells(2), [5])
+    found = {0.0: {**passing(0.9991), "worst": 0.80}, 1.0: {**passing(0.9989), "worst": 0.95}}
+    climb(search, lambda beta, epochs: found[beta])
+    assert search.winner.settings["beta"] == 1
 
 
 def test_one_candidate_needs_no_search():

@@ -105,6 +105,7 @@ _TABULAR_STUDIES = (
     Study("regularisers", {"rows": 1000}, seeds=1),
     Study("magnitude", {"rows": 200, "points": 100}, seeds=1),
     Study("correlation", {"rows": 300}, methods=_CORRELATED, seeds=1),
+    Study("masking", {"rows": 60}, methods=("r2et-sf",), seeds=1),
 )
 
 

@@ -13,6 +13,7 @@ from r2et.attacks import ConstrainedAttack, ERAttack, MSEAttack, WorstCase
 from r2et.attacks.constraints import sweep
 from r2et.attacks.worst_case import Budget
 from r2et.bench.correlation import correlation
+from r2et.bench.masking import masking
 from r2et.bench.subject import Outcome, Subject
 from r2et.certificates import certify
 from r2et.data import Dataset, GraphLayout, ImageLayout
@@ -251,6 +252,7 @@ STUDIES: dict[str, Callable[..., Outcome]] = {
     "magnitude": magnitude,
     "correlation": correlation,
     "constrained": constrained,
+    "masking": masking,
 }
 
 

@@ -16,7 +16,7 @@ from torch import nn
 import r2et
 from r2et import data as data_sets
 from r2et._checks import InputError
-from r2et.attacks import ERAttack
+from r2et.attacks import ERAttack, WorstCase
 from r2et.bench.cells import Cell, cell_from
 from r2et.bench.plans import Study
 from r2et.bench.records import TIMING, Record, Store, read_record, write_json
@@ -110,12 +110,15 @@ def _climb(job: Job) -> None:
     found: dict[str, Any]
     try:
         fitted = _train(job, cell, data, preset, epochs=job.rung)
-        attack = ERAttack(k=data.k, radius=preset.radius, steps=job.selection["steps"], explainer=preset.explainer)
-        precision = judge(fitted.model.eval(), data.validation.x, attack, limit=job.selection["rows"])
+        model, rows = fitted.model.eval(), job.selection["rows"]
+        shared: dict[str, Any] = {"k": data.k, "radius": preset.radius, "explainer": preset.explainer}
+        attacks = ERAttack(**shared, steps=job.selection["steps"]), WorstCase(**shared, budget="fast")
+        precision, worst = (judge(model, data.validation.x, attack, limit=rows) for attack in attacks)
         found = {
             "validation auc": fitted.auc,
             "passed": fitted.passed,
             "precision": precision,
+            "worst": worst,
             "seconds": round(time.process_time() - started, 2),
         }
     except Exception as error:

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from r2et._checks import InputError
-from r2et.attacks import ERAttack
+from r2et.attacks import Attack
 from r2et.training.settings import FitResult
 
 
@@ -26,7 +26,7 @@ class Candidate:
     precision: float
 
 
-def judge(model: nn.Module, x: Tensor, attack: ERAttack, limit: int = 1000) -> float:
+def judge(model: nn.Module, x: Tensor, attack: Attack, limit: int = 1000) -> float:
     """The mean P@k of the first `limit` rows of x (N, *features) under an attack."""
     return float(attack(model, x[:limit]).precision.mean())
 

@@ -390,7 +390,7 @@ def test_a_summary_shows_every_attack(report):
 
 def test_a_summary_fits_80_columns(report):
     stable = audit(linear(), X, Y, k=2, radii=RADII, budget="fast", steps=2)
-    many = normal(1000, 30)
+    many = normal(100, 30)
     wide = audit(
         nn.Sequential(nn.Linear(30, 8), nn.ReLU(), nn.Linear(8, 2)).double(),
         many,

@@ -461,10 +461,12 @@ def test_audit_of_a_linear_model(run, linear):
 
 
 def test_audit_as_json_is_the_library_s(run, vanilla):
-    found = run("audit", vanilla, "--steps", 5, "--limit", 30, "--radii", "0.5, 1.5", "-k", 5, "--json").json()
+    found = run(
+        "audit", vanilla, "--steps", 5, "--limit", 30, "--radii", "0.5, 1.5", "-k", 5, "--budget", "fast", "--json"
+    ).json()
     test = r2et.data.load("breast-cancer").test
     expected = r2et.audit(
-        r2et.load_model(vanilla)[0], test.x[:30], test.y[:30], k=5, radii=(0.5, 1.5), steps=5
+        r2et.load_model(vanilla)[0], test.x[:30], test.y[:30], k=5, radii=(0.5, 1.5), steps=5, budget="fast"
     ).to_dict()
     assert found.pop("data") == "breast-cancer"
     assert found.pop("model") == str(vanilla)
@@ -472,7 +474,7 @@ def test_audit_as_json_is_the_library_s(run, vanilla):
 
 
 def test_audit_of_the_vanilla_model_fits_80_columns(run, vanilla):
-    found = run("audit", vanilla, "--steps", 5, "--limit", 30, "--radii", "0.25,5")
+    found = run("audit", vanilla, "--steps", 5, "--limit", 30, "--radii", "0.25,5", "--budget", "fast")
     assert found.code == 0
     at_80_columns(found.out)
 

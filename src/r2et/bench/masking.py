@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from r2et.attacks import BoundaryAttack, WorstCase
+from r2et.attacks.worst_case import Budget
 from r2et.bench.subject import Outcome, Subject
 from r2et.explain.base import prediction, unit
 from r2et.ranking import precision_at_k
@@ -16,10 +17,10 @@ from r2et.scores import predicted_class
 SOFTER = (0.3, 1.0, 2.0)
 
 
-def masking(subject: Subject, rows: int, directions: int = 5000) -> Outcome:
+def masking(subject: Subject, rows: int, directions: int = 5000, budget: Budget = "thorough") -> Outcome:
     """P@k under searches that do not follow the model's own slope at the input, all at the full radius.
 
-    WorstCase with its largest budget; random directions; the straight way to training inputs; perturbations found
+    WorstCase with a large budget; random directions; the straight way to training inputs; perturbations found
     on copies with a softer softplus. If one of them did much worse than WorstCase, its slopes would mislead.
     """
     x, k = subject.inputs(rows), subject.data.k

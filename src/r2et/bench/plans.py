@@ -170,10 +170,8 @@ PLANS: dict[str, Plan] = {
                 "sp": {"beta": (1.0, 5.0)},
                 "r2et-no-h": {"gap": (0.1, 1.0)},
                 "r2et-mm-no-h": {"gap": (0.1, 1.0)},
-                "r2et-sf": {"gap": (1.0,), "curvature": (1.0, 2.0, 4.0)},
             },
             rungs=(0.5, 1.0),
-            patient=(),
             selection={"rows": 40, "steps": 50},
             studies=(
                 *_image_studies(rows=100, few=50, steps=50),
@@ -196,7 +194,7 @@ PLANS: dict[str, Plan] = {
             methods=_IMAGES,
             fewer={name: 1 for name in _IMAGES if name not in ("vanilla", "r2et")},
             rungs=(1.0,),
-            studies=_image_studies(rows=40, few=12, steps=30, mse=False, sizes=False),
+            studies=_image_studies(rows=40, few=8, steps=30, mse=False, sizes=False),
         ),
         Plan(
             name="abide",
@@ -205,11 +203,11 @@ PLANS: dict[str, Plan] = {
             fewer={name: 1 for name in _IMAGES if name not in ("vanilla", "r2et", "r2et-sf")},
             rungs=(1.0,),
             studies=(
-                *_image_studies(rows=40, few=12, steps=30, mse=False, sizes=False),
+                *_image_studies(rows=40, few=8, steps=30, mse=False, sizes=False),
                 Study("correlation", {"rows": 40, "flip_below": 0.8, "samples": 8}, methods=("r2et",), seeds=1),
                 Study(
                     "constrained",
-                    {"rows": 12, "steps": 20, "lengths": [0.02, 0.05]},
+                    {"rows": 8, "steps": 20, "lengths": [0.02, 0.05]},
                     methods=("vanilla",),
                     seeds=1,
                 ),

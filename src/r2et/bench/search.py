@@ -133,7 +133,7 @@ def merit(found: Record) -> float:
 
     ERAttack leaves strong models at nearly 100: what is equal to a tenth of a percent is decided by WorstCase.
 
-    >>> merit({"passed": True, "precision": 0.7, "worst": 0.6, "validation auc": 0.9})
+    >>> round(merit({"passed": True, "precision": 0.7, "worst": 0.6, "validation auc": 0.9}), 6)
     0.70006
     >>> merit({"passed": True, "precision": 0.9990, "worst": 0.89, "validation auc": 0.9}) < merit(
     ...     {"passed": True, "precision": 0.9986, "worst": 0.98, "validation auc": 0.9}

@@ -28,10 +28,9 @@ def masking(subject: Subject, rows: int, directions: int = 5000, budget: Budget 
     generator = torch.Generator().manual_seed(0)
     random = unit(torch.randn(directions, *x.shape[1:], generator=generator))
     others = subject.data.train.x[:directions]
+    attacked = WorstCase(**shared, budget=budget)(subject.model, x, seed=1)
     found = {
-        "WorstCase thorough": float(
-            WorstCase(**shared, budget="thorough")(subject.model, x, seed=1).precision.mean()
-        ),
+        f"WorstCase {budget}": float(attacked.precision.mean()),
         "random directions": float(_worst(subject, x, lambda row: random).mean()),
         "towards training inputs": float(_worst(subject, x, lambda row: unit(others - row)).mean()),
     }

@@ -44,6 +44,7 @@ class Run:
 
     def __call__(self) -> dict[str, int]:
         """Compute what is missing; how many records there are and how many of them hold a failure."""
+        self._lighter: set[Cell] = set()
         if self.retry_failed:
             self._forget_failures()
         vanilla = {
@@ -79,6 +80,12 @@ class Run:
             for seed in range(min(self.plan.further_seeds, self.plan.seeds_of(method))):
                 cell = self._cell(name, method, chosen[method], seed, retrained=True)
                 found.append((cell, vanilla[name, seed]))
+        for method, settings in self.plan.lighter.get(name, {}).items():
+            for seed in range(min(3, self.plan.seeds)):
+                cell = self._cell(name, method, settings, seed)
+                if cell.settings != chosen[method]:
+                    self._lighter.add(cell)
+                    found.append((cell, vanilla[name, seed]))
         for method, data in self.plan.pairs.items():
             if name in data:
                 k = surroundings(vanilla[name, 0])[0].k
@@ -188,15 +195,17 @@ class Run:
     def _role(self, cell: Cell) -> str:
         if cell.boundary_pairs is not None:
             return f"pairs={cell.boundary_pairs}"
+        if cell in self._lighter:
+            return "lighter"
         again = cell.retrained and not surroundings(cell)[1].retrains
         return "retrained" if again else "main"
 
     def _studies(self, cell: Cell) -> list[Study]:
-        main = self._role(cell) == "main"
+        role = self._role(cell)
         return [
             study
             for study in self.plan.studies
-            if (main or study.retrained)
+            if (role == "main" or (study.lighter if role == "lighter" else study.retrained))
             and (study.methods is None or cell.method in study.methods)
             and (study.data is None or cell.data in study.data)
             and (study.seeds is None or cell.seed < study.seeds)

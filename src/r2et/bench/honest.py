@@ -18,12 +18,14 @@ class Verdict:
         winner: the most stable row whose AUC passes; None if no row does.
         linear_is_enough: Vanilla does not beat Linear by 0.005.
         beats_linear: the winner's AUC exceeds Linear's by half of what Vanilla's does.
+        above_linear: the most stable accurate row of which that is true.
         text: all of it in a sentence or two.
     """
 
     winner: Row | None
     linear_is_enough: bool
     beats_linear: bool | None
+    above_linear: Row | None
     text: str
 
 
@@ -31,7 +33,7 @@ def honest_section(data: str, results: Results) -> Section:
     """One data set of the honest table."""
     from r2et.bench.tables import entry_of
 
-    rows = results.of(data)
+    rows = [*results.of(data), *results.of(data, "lighter")]
     vanilla = results.row(data, "vanilla")
     verdict = judge(data, results)
     lines = []
@@ -66,11 +68,13 @@ def judge(data: str, results: Results) -> Verdict:
     vanilla_auc, linear_auc = _mean(vanilla, "prediction/auc"), _mean(linear, "prediction/auc")
     enough = vanilla_auc is not None and linear_auc is not None and vanilla_auc - linear_auc < WORTHWHILE
     competing = [
-        row for row in rows.values() if row.method != "linear" and accurate(row) and _mean(row, "worst/precision")
+        row
+        for row in (*rows.values(), *results.of(data, "lighter"))
+        if row.method != "linear" and accurate(row) and _mean(row, "worst/precision")
     ]
     winner = max(competing, key=lambda row: _mean(row, "worst/precision") or 0.0, default=None)
     if winner is None:
-        return Verdict(None, enough, None, "No row has an AUC that passes and a value under WorstCase.")
+        return Verdict(None, enough, None, None, "No row has an AUC that passes and a value under WorstCase.")
     auc, precision = _mean(winner, "prediction/auc"), _mean(winner, "worst/precision")
     assert auc is not None
     assert precision is not None
@@ -78,7 +82,7 @@ def judge(data: str, results: Results) -> Verdict:
     plain = _mean(vanilla, "worst/precision")
     if plain is not None and vanilla_auc is not None and winner.method != "vanilla":
         text += f" (Vanilla {100 * plain:.1f} at {vanilla_auc:.4f})"
-    beats = None
+    beats, above = None, None
     if linear_auc is not None and vanilla_auc is not None:
         bar = linear_auc + (vanilla_auc - linear_auc) / 2
         beats = auc >= bar
@@ -90,7 +94,12 @@ def judge(data: str, results: Results) -> Verdict:
             )
         else:
             text += f". It is not better than Linear ({linear_auc:.4f}): its AUC is below {bar:.4f}, half-way"
-    return Verdict(winner, enough, beats, text + ".")
+        passing = [row for row in competing if (_mean(row, "prediction/auc") or 0.0) >= bar]
+        above = max(passing, key=lambda row: _mean(row, "worst/precision") or 0.0, default=None)
+        if not beats and not enough and above is not None:
+            found = 100 * (_mean(above, "worst/precision") or 0.0), _mean(above, "prediction/auc")
+            text += f". The most stable row that is: {above.title}, P@k {found[0]:.1f} at {found[1]:.4f}"
+    return Verdict(winner, enough, beats, above, text + ".")
 
 
 def accurate(row: Row) -> bool:

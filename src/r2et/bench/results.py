@@ -38,11 +38,12 @@ class Row:
     method: str
     records: tuple[Record, ...]
     seeds: int
+    role: str = "main"
 
     @property
     def title(self) -> str:
         """The method as tables print it."""
-        return METHODS[self.method].title
+        return METHODS[self.method].title + (", lighter" if self.role == "lighter" else "")
 
     @property
     def ours(self) -> bool:
@@ -102,7 +103,7 @@ class Results:
     """Everything that was computed.
 
     Attributes:
-        rows: by data set, method and role: "main", "retrained", or "pairs=3" for k' = 3.
+        rows: by data set, method and role: "main", "retrained", "lighter", or "pairs=3" for k' = 3.
         searches: what was tried, by data set and method.
         plans: of each data set, the name of its plan.
     """
@@ -155,7 +156,7 @@ def load_results(store: Store, plans: Iterable[str] | None = None, data: Iterabl
                 sources[entry["data"]] = plan
         for key, records in groups.items():
             known = tuple(record for record in records if record is not None)
-            found[key] = Row(key[0], key[1], known, len(records))
+            found[key] = Row(*key[:2], known, len(records), key[2])
         for record in store.all(plan):
             if record["kind"] == "search":
                 searches[record["data"], record["method"]] = record

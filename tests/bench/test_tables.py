@@ -119,6 +119,22 @@ def test_the_verdict_on_linear_models(tmp_path, vanilla, linear, winner, sentenc
     assert sentence in verdict.text
 
 
+def test_a_lighter_row_is_named_where_the_winner_is_not_better_than_linear(tmp_path):
+    content = rows(vanilla=[(0.91, 0.7, 0.2)], linear=[(0.89, 1.0, 1.0)], r2et_sf=[(0.895, 1.0, 0.99)])
+    place = filled(tmp_path, content)
+    place.write("paper-tabular", "lighter", record("adult", "r2et-sf", 0, 0.905, 0.9, 0.95))
+    index = place.read("paper-tabular", "index")
+    index["cells"].append({"name": "lighter", "data": "adult", "method": "r2et-sf", "role": "lighter"})
+    place.write("paper-tabular", "index", index)
+    results = load_results(place)
+    verdict = judge("adult", results)
+    assert (verdict.winner.title, verdict.beats_linear) == ("R2ET scale-free", False)
+    assert verdict.above_linear.title == "R2ET scale-free, lighter"
+    assert "The most stable row that is: R2ET scale-free, lighter, P@k 95.0 at 0.9050" in verdict.text
+    assert [title for title, _ in make_table("honest", results).sections[0].rows][-1] == "R2ET scale-free, lighter"
+    assert len(make_table("1", results).sections[0].rows) == 2
+
+
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("number", NUMBERS)
 def test_every_table_has_every_format(tmp_path, number, form):

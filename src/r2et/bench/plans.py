@@ -202,7 +202,7 @@ PLANS: dict[str, Plan] = {
             name="cifar10",
             data=("cifar10",),
             methods=_IMAGES,
-            fewer={name: 1 for name in _IMAGES if name not in ("vanilla", "r2et")},
+            seeds=1,
             rungs=(1.0,),
             studies=_image_studies(rows=40, few=8, steps=30, mse=False, sizes=False),
         ),

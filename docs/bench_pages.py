@@ -242,7 +242,7 @@ def guide_page(found: Results) -> str:
         verdict = judge(data, found)
         rows = {row.method: row for row in found.of(data)}
         vanilla, linear, winner = rows.get("vanilla"), rows.get("linear"), verdict.winner
-        use = "a linear model" if verdict.linear_is_enough else winner.title if winner else "-"
+        use = "a linear model" if verdict.linear_is_enough else winner.title if holds(winner) else "nothing holds"
         shown, above = linear if verdict.linear_is_enough else winner, verdict.above_linear
         other = "-" if above is None else "the same" if above is winner else f"{above.title}, {at(above)}"
         lines.append(
@@ -272,8 +272,8 @@ def guide_rules(found: Results) -> list[str]:
         weights = ", ".join(f"{name} {value:g}" for name, value in (free.settings if free else {}).items())
         rules.append(
             f"2. **Tables: scale-free R2ET** (`r2et.StableClassifier`, or `--method r2et-sf`) lifts P@k under WorstCase on "
-            f"{text}. Start from {weights} ({DATA_TITLES[tables[0]]}'s choice) and raise the curvature weight until the "
-            "AUC you are willing to pay is reached; give it time, strong weights learn late."
+            f"{text}. Start from {weights} ({DATA_TITLES[tables[0]]}'s choice) and lower the curvature weight "
+            "for more accuracy; give it time, strong weights learn late."
         )
     softplus = [
         f"{DATA_TITLES[data]} {100 * mean(row, 'worst/precision'):.0f}"
@@ -297,14 +297,24 @@ def guide_rules(found: Results) -> list[str]:
     lost = [
         DATA_TITLES[data]
         for data in found.data
-        if (winner := judge(data, found).winner) is not None and not winner.ours
+        if holds(winner := judge(data, found).winner) and winner is not None and not winner.ours
     ]
     if lost:
         rules.append(
             f"5. **Where R2ET is not the answer**: on {', '.join(lost)} another row holds best under WorstCase at the CPU "
             "presets, whose weights were not searched for long."
         )
+    empty = [DATA_TITLES[data] for data in found.data if not holds(judge(data, found).winner)]
+    if empty:
+        rules.append(
+            f"{len(rules) + 1}. **Nothing holds on {', '.join(empty)}** at this radius, which is large: believe no method there."
+        )
     return rules
+
+
+def holds(row: Row | None) -> bool:
+    """Whether a tenth of the reasons survives at all."""
+    return row is not None and mean(row, "worst/precision") >= 0.1
 
 
 def readme_table(found: Results) -> str:

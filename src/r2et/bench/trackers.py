@@ -26,8 +26,12 @@ class MLflowTracker:
     def record(self, plan: str, record: Record) -> None:
         """Log one cell."""
         cell = record["cell"]
-        self._mlflow.set_experiment(f"r2et bench {plan}")
-        with self._mlflow.start_run(run_name=f"{cell['data']} {cell['method']} {cell['seed']}"):
+        name = f"r2et bench {plan}"
+        # named in each run, because MLflow's active experiment would outlive this one
+        known = self._mlflow.get_experiment_by_name(name)
+        number = self._mlflow.create_experiment(name) if known is None else known.experiment_id
+        title = f"{cell['data']} {cell['method']} {cell['seed']}"
+        with self._mlflow.start_run(run_name=title, experiment_id=number):
             self._mlflow.log_params({name: cell[name] for name in ("data", "method", "seed", "retrained")})
             self._mlflow.log_params({f"settings.{name}": value for name, value in cell["settings"].items()})
             self._mlflow.log_metrics(numbers(record))

@@ -11,22 +11,10 @@ from safetensors.torch import save_model
 
 import r2et
 from tests.loading import nets
-from tests.test_cli import Run
 
 QUICK = ("--budget", "fast", "--steps", 2, "--radii", "0.5", "-k", 2)
 LIBRARY = {"budget": "fast", "steps": 2, "radii": (0.5,), "k": 2}
 COLUMNS = ["a", "b", "c", "d", "e"]
-
-
-@pytest.fixture(autouse=True)
-def eighty_columns(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("NO_COLOR", "1")
-
-
-@pytest.fixture
-def run(capsys):
-    return lambda *arguments: Run(capsys, *arguments)
 
 
 @pytest.fixture(scope="module")

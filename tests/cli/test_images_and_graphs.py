@@ -9,7 +9,6 @@ import r2et
 from r2et.cli import main
 from r2et.loading import Subject, subjects
 from r2et.training import create_explainer, find_preset
-from tests.test_cli import Run
 from tests.training.generated import generated_data
 
 OPTIONS: dict[str, list[str]] = {
@@ -32,11 +31,6 @@ def generated(tmp_path_factory):
         patch.setenv("COLUMNS", "80")
         patch.setenv("NO_COLOR", "1")
         yield
-
-
-@pytest.fixture
-def run(capsys):
-    return lambda *arguments: Run(capsys, *arguments)
 
 
 def loaded(name: str) -> r2et.data.Dataset:

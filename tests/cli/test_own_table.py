@@ -9,7 +9,7 @@ import torch
 
 import r2et
 from r2et.loading import read_origin
-from tests.test_cli import Run, at_80_columns
+from tests.test_cli import at_80_columns
 
 ROWS = 120
 QUICK = ("--budget", "fast", "--steps", 2, "--radii", "0.5")
@@ -29,17 +29,6 @@ def people(rows: int = ROWS) -> pd.DataFrame:
     value = (frame["age"] - 45) / 10 + 2 * frame["member"] + (frame["job"] == "pilot") + drawn.normal(size=rows)
     frame.insert(2, "bought", np.where(value > 1, "yes", "no"))
     return frame
-
-
-@pytest.fixture(autouse=True)
-def eighty_columns(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("NO_COLOR", "1")
-
-
-@pytest.fixture
-def run(capsys):
-    return lambda *arguments: Run(capsys, *arguments)
 
 
 @pytest.fixture(scope="module")

@@ -41,14 +41,28 @@ def save(figure: "Figure", path: Path) -> None:
 
 
 def correlation(results: Results, store: Store) -> "Figure":
-    """Iterations to the first flip against thickness and Hessian norm, one row a model (Fig. 2 and 4)."""
-    rows = [row for row in _main(results) if row.first("correlation/points")]
+    """Iterations to the first flip against thickness and Hessian norm, one row a model (Fig. 2 and 4).
+
+    As in the paper: several methods on the first data set, R2ET on the others.
+    """
+    rows = [
+        row
+        for row in _main(results)
+        if row.first("correlation/points") and (row.method == "r2et" or row.data == results.data[0])
+    ]
     _check(rows, "correlation")
     figure, axes = _grid(len(rows), len(MEASURES), 2.5, 2.0)
     for line, row in zip(axes, rows, strict=True):
         points, pearson = row.first("correlation/points"), row.first("correlation/pearson")
         for axis, measure in zip(line, MEASURES, strict=True):
-            axis.scatter(points[measure], points["first flip"], s=7, alpha=0.5, color=OURS if row.ours else OTHER)
+            # thousands of dots as shapes of their own would make a file of megabytes
+            style: dict[str, Any] = {
+                "s": 7,
+                "alpha": 0.5,
+                "color": OURS if row.ours else OTHER,
+                "rasterized": True,
+            }
+            axis.scatter(points[measure], points["first flip"], **style)
             value = pearson[measure]
             axis.set_title(f"{measure}\nr = {'-' if value is None else f'{value:.2f}'}", fontsize=8, color=INK)
             _tidy(axis)
@@ -95,12 +109,8 @@ def tradeoff(results: Results, store: Store) -> "Figure":
     """AUC against P@k under WorstCase, with the Pareto front (Fig. 7); R2ET and its variants are triangles."""
     names = [name for name in results.data if any(row.values("worst/precision") for row in results.of(name))]
     _check(names, "tradeoff")
-    columns = min(3, len(names))
-    figure, axes = _grid(-(-len(names) // columns), columns, 3.9, 3.1)
-    flat = [axis for line in axes for axis in line]
-    for axis in flat[len(names) :]:
-        axis.set_visible(False)
-    for axis, name in zip(flat, names, strict=False):
+    figure, axes, first = _panels(len(names), 3, 3.9, 3.1)
+    for axis, name in zip(axes, names, strict=True):
         points = {}
         for row in results.of(name):
             precision, auc = _mean(row, "worst/precision"), _mean(row, "prediction/auc")
@@ -121,8 +131,8 @@ def tradeoff(results: Results, store: Store) -> "Figure":
         axis.set_xlabel("test AUC", fontsize=8, color=INK)
         axis.margins(x=0.2, y=0.12)
         _tidy(axis)
-    for line in axes:
-        line[0].set_ylabel("P@k under WorstCase, percent", fontsize=8, color=INK)
+    for axis in first:
+        axis.set_ylabel("P@k under WorstCase, percent", fontsize=8, color=INK)
     return figure
 
 
@@ -152,12 +162,8 @@ def magnitude(results: Results, store: Store) -> "Figure":
     """Vanilla's mean gradient magnitude by rank, one panel a data set (Fig. 8)."""
     rows = [row for row in _main(results) if row.method == "vanilla" and row.first("magnitude/rank")]
     _check(rows, "magnitude")
-    columns = min(4, len(rows))
-    figure, axes = _grid(-(-len(rows) // columns), columns, 2.8, 2.4)
-    flat = [axis for line in axes for axis in line]
-    for axis in flat[len(rows) :]:
-        axis.set_visible(False)
-    for axis, row in zip(flat, rows, strict=False):
+    figure, axes, first = _panels(len(rows), 4, 2.8, 2.4)
+    for axis, row in zip(axes, rows, strict=True):
         ranks, values = row.first("magnitude/rank"), row.first("magnitude/magnitude")
         axis.plot(ranks, values, color=OTHER, marker="." if len(ranks) < 40 else None)
         k = 8 if len(ranks) < 40 else 50
@@ -170,8 +176,8 @@ def magnitude(results: Results, store: Store) -> "Figure":
         axis.set_title(_title(row.data), fontsize=9, color=INK)
         axis.set_xlabel("rank", fontsize=8, color=INK)
         _tidy(axis)
-    for line in axes:
-        line[0].set_ylabel("score / largest", fontsize=8, color=INK)
+    for axis in first:
+        axis.set_ylabel("score / largest", fontsize=8, color=INK)
     return figure
 
 
@@ -185,12 +191,8 @@ def time(results: Results, store: Store) -> "Figure":
             if cost is not None and row.method not in ("vanilla", "linear"):
                 found.setdefault(data, {})[row.title] = cost
     _check(found, "time")
-    columns = min(3, len(found))
-    figure, axes = _grid(-(-len(found) // columns), columns, 3.9, 2.8)
-    flat = [axis for line in axes for axis in line]
-    for axis in flat[len(found) :]:
-        axis.set_visible(False)
-    for axis, (data, bars) in zip(flat, found.items(), strict=False):
+    figure, axes, _ = _panels(len(found), 3, 3.9, 2.8)
+    for axis, (data, bars) in zip(axes, found.items(), strict=True):
         titles = list(bars)[::-1]
         colours = [OURS if title.startswith("R2ET") else OTHER for title in titles]
         axis.barh(titles, [bars[title] for title in titles], color=colours)
@@ -255,6 +257,16 @@ def _grid(rows: int, columns: int, width: float, height: float) -> "tuple[Figure
     figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False)
     return figure, [list(line) for line in axes]
+
+
+def _panels(count: int, most: int, width: float, height: float) -> "tuple[Figure, list[Axes], list[Axes]]":
+    """So many panels, at most `most` in a row: all of them, and those that begin a row."""
+    columns = min(most, count)
+    figure, axes = _grid(-(-count // columns), columns, width, height)
+    flat = [axis for line in axes for axis in line]
+    for axis in flat[count:]:
+        axis.set_visible(False)
+    return figure, flat[:count], [line[0] for line in axes]
 
 
 def _tidy(axis: "Axes") -> None:

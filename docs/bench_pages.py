@@ -113,7 +113,7 @@ def honest_page(found: Results) -> str:
 
 def masking_table(found: Results) -> list[str]:
     """Whether scale-free R2ET only hides from the attacks."""
-    rows = [row for data in found.data for row in found.of(data) if row.first("masking/inputs")]
+    rows = [row for row in found.main() if row.first("masking/inputs")]
     if not rows:
         return []
     names = [name for name in rows[0].records[0]["studies"]["masking"]["values"] if name != "inputs"]
@@ -173,13 +173,12 @@ def correlation_table(found: Results) -> list[str]:
         f"| data | method | never flipped | {' | '.join(MEASURES)} |",
         "|---" * (3 + len(MEASURES)) + "|",
     ]
-    for data in found.data:
-        for row in found.of(data):
-            values = row.first("correlation/pearson")
-            if values:
-                shown = ["-" if values[name] is None else f"{values[name]:.2f}" for name in MEASURES]
-                never = row.first("correlation/never flipped")
-                lines.append(f"| {DATA_TITLES[data]} | {row.title} | {never:.0%} | {' | '.join(shown)} |")
+    for row in found.main():
+        values = row.first("correlation/pearson")
+        if values:
+            shown = ["-" if values[name] is None else f"{values[name]:.2f}" for name in MEASURES]
+            never = row.first("correlation/never flipped")
+            lines.append(f"| {DATA_TITLES[row.data]} | {row.title} | {never:.0%} | {' | '.join(shown)} |")
     return [*lines, ""]
 
 
@@ -193,13 +192,12 @@ def chosen_table(found: Results) -> list[str]:
         "| data | method | chosen | candidates |",
         "|---|---|---|---|",
     ]
-    for data in found.data:
-        for row in found.of(data):
-            if row.settings:
-                search = found.searches.get((data, row.method))
-                tried = len({str(entry["settings"]) for entry in search["tried"]}) if search else 1
-                text = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in row.settings.items())
-                lines.append(f"| {DATA_TITLES[data]} | {row.title} | {text} | {tried} |")
+    for row in found.main():
+        if row.settings:
+            search = found.searches.get((row.data, row.method))
+            tried = len({str(entry["settings"]) for entry in search["tried"]}) if search else 1
+            text = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in row.settings.items())
+            lines.append(f"| {DATA_TITLES[row.data]} | {row.title} | {text} | {tried} |")
     return [*lines, ""]
 
 
@@ -213,13 +211,12 @@ def regulariser_table(found: Results) -> list[str]:
         "| data | method | regulariser | untrained | vanilla | trained |",
         "|---|---|---|---|---|---|",
     ]
-    for data in found.data:
-        for row in found.of(data):
-            trained = row.first("regularisers/trained") or {}
-            for part, value in trained.items():
-                others = [row.first(f"regularisers/{when}/{part}") for when in ("untrained", "vanilla")]
-                shown = ["-" if other is None else f"{other:.4g}" for other in others]
-                lines.append(f"| {DATA_TITLES[data]} | {row.title} | {part} | {' | '.join(shown)} | {value:.4g} |")
+    for row in found.main():
+        trained = row.first("regularisers/trained") or {}
+        for part, value in trained.items():
+            others = [row.first(f"regularisers/{when}/{part}") for when in ("untrained", "vanilla")]
+            shown = ["-" if other is None else f"{other:.4g}" for other in others]
+            lines.append(f"| {DATA_TITLES[row.data]} | {row.title} | {part} | {' | '.join(shown)} | {value:.4g} |")
     return [*lines, ""]
 
 

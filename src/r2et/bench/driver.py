@@ -6,7 +6,7 @@ from typing import Any
 
 from r2et._checks import InputError
 from r2et._progress import progress_bar
-from r2et.bench.cells import Cell
+from r2et.bench.cells import Cell, cell_from
 from r2et.bench.executors import Executor
 from r2et.bench.plans import Plan, Study
 from r2et.bench.records import Record, Store
@@ -207,7 +207,6 @@ class Run:
             for study in self.plan.studies
             if (role == "main" or (study.lighter if role == "lighter" else study.retrained))
             and (study.methods is None or cell.method in study.methods)
-            and (study.data is None or cell.data in study.data)
             and (study.seeds is None or cell.seed < study.seeds)
         ]
 
@@ -219,7 +218,7 @@ class Run:
                 advance(1)
                 self.say(describe(job))
                 if job.rung is None:
-                    record = self.store.read(self.plan.name, Cell(**job.cell).name)
+                    record = self.store.read(self.plan.name, cell_from(job.cell).name)
                     for tracker in self.trackers if record is not None else ():
                         tracker.record(self.plan.name, record)  # type: ignore[arg-type]  # not None here
 
@@ -228,7 +227,7 @@ class Run:
     def _forget_failures(self) -> None:
         for record in self.store.all(self.plan.name):
             if record["kind"] == "cell" and failures(record):
-                cell = Cell(**record["cell"])
+                cell = cell_from(record["cell"])
                 kept = {name: entry for name, entry in record["studies"].items() if "error" not in entry}
                 if "error" in record["training"]:
                     self.store.path(self.plan.name, cell.name).unlink()
@@ -250,7 +249,7 @@ def failures(record: Record) -> dict[str, str]:
 
 def describe(job: Job) -> str:
     """One line about a finished job."""
-    cell = Cell(**job.cell)
+    cell = cell_from(job.cell)
     if job.rung is not None:
         found = rung_result(job.store, cell, job.rung)
         if "error" in found:

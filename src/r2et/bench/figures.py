@@ -47,7 +47,7 @@ def correlation(results: Results, store: Store) -> "Figure":
     """
     rows = [
         row
-        for row in _main(results)
+        for row in results.main()
         if row.first("correlation/points") and (row.method == "r2et" or row.data == results.data[0])
     ]
     _check(rows, "correlation")
@@ -56,13 +56,8 @@ def correlation(results: Results, store: Store) -> "Figure":
         points, pearson = row.first("correlation/points"), row.first("correlation/pearson")
         for axis, measure in zip(line, MEASURES, strict=True):
             # thousands of dots as shapes of their own would make a file of megabytes
-            style: dict[str, Any] = {
-                "s": 7,
-                "alpha": 0.5,
-                "color": OURS if row.ours else OTHER,
-                "rasterized": True,
-            }
-            axis.scatter(points[measure], points["first flip"], **style)
+            colour = OURS if row.ours else OTHER
+            axis.scatter(points[measure], points["first flip"], s=7, alpha=0.5, color=colour, rasterized=True)
             value = pearson[measure]
             axis.set_title(f"{measure}\nr = {'-' if value is None else f'{value:.2f}'}", fontsize=8, color=INK)
             _tidy(axis)
@@ -72,7 +67,7 @@ def correlation(results: Results, store: Store) -> "Figure":
 
 def attacks(results: Results, store: Store) -> "Figure":
     """P@k and sensitivity of constrained attacks, with the Pareto front and the paper's choice (Fig. 6)."""
-    rows = [row for row in _main(results) if row.first("constrained/points")]
+    rows = [row for row in results.main() if row.first("constrained/points")]
     _check(rows, "attacks")
     figure, axes = _grid(len(rows), 2, 4.2, 3.2)
     colours = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000")
@@ -160,7 +155,7 @@ def kprime(results: Results, store: Store) -> "Figure":
 
 def magnitude(results: Results, store: Store) -> "Figure":
     """Vanilla's mean gradient magnitude by rank, one panel a data set (Fig. 8)."""
-    rows = [row for row in _main(results) if row.method == "vanilla" and row.first("magnitude/rank")]
+    rows = [row for row in results.main() if row.method == "vanilla" and row.first("magnitude/rank")]
     _check(rows, "magnitude")
     figure, axes, first = _panels(len(rows), 4, 2.8, 2.4)
     for axis, row in zip(axes, rows, strict=True):
@@ -225,10 +220,6 @@ def pareto(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
         if not front or point[1] < front[-1][1]:
             front.append(point)
     return front
-
-
-def _main(results: Results) -> list[Row]:
-    return [row for data in results.data for row in results.of(data)]
 
 
 def _check(found: Sequence[Any] | dict[str, Any], name: str) -> None:

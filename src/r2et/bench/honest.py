@@ -4,7 +4,7 @@ import statistics
 from dataclasses import dataclass, replace
 
 from r2et.bench.layout import Entry, Section
-from r2et.bench.results import DATA_TITLES, Results, Row
+from r2et.bench.results import DATA_TITLES, Results, Row, entry_of
 
 #: where Vanilla's AUC exceeds Linear's by less, a linear model is the answer
 WORTHWHILE = 0.005
@@ -31,8 +31,6 @@ class Verdict:
 
 def honest_section(data: str, results: Results) -> Section:
     """One data set of the honest table."""
-    from r2et.bench.tables import entry_of
-
     rows = [*results.of(data), *results.of(data, "lighter")]
     vanilla = results.row(data, "vanilla")
     verdict = judge(data, results)

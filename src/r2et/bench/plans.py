@@ -17,7 +17,6 @@ class Study:
         name: a key of `r2et.bench.studies.STUDIES`.
         settings: its arguments.
         methods: measured on these; None = on all.
-        data: measured on these data sets; None = on all of the plan.
         seeds: measured on so many first seeds; None = on all.
         retrained: measured on retrained models too.
         lighter: measured on the second row of a method too.
@@ -26,7 +25,6 @@ class Study:
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     methods: tuple[str, ...] | None = None
-    data: tuple[str, ...] | None = None
     seeds: int | None = None
     retrained: bool = False
     lighter: bool = False

@@ -7,6 +7,7 @@ from typing import Any
 
 from r2et._checks import InputError
 from r2et.bench.driver import failures
+from r2et.bench.layout import Entry
 from r2et.bench.plans import PLANS
 from r2et.bench.records import TIMING, Record, Store
 from r2et.training import METHODS
@@ -123,6 +124,10 @@ class Results:
         order = PLANS[self.plans[data]].methods
         return sorted(found, key=lambda row: order.index(row.method) if row.method in order else len(order))
 
+    def main(self) -> list[Row]:
+        """The rows of all data sets."""
+        return [row for data in self.data for row in self.of(data)]
+
     def row(self, data: str, method: str, role: str = "main") -> Row | None:
         """One row, or None."""
         return self.rows.get((data, method, role))
@@ -166,6 +171,24 @@ def load_results(store: Store, plans: Iterable[str] | None = None, data: Iterabl
             "compute some with `r2et bench run`"
         )
     return Results(found, searches, sources)
+
+
+def entry_of(row: Row | None, path: str, scale: float = 1.0, digits: int = 4) -> Entry:
+    """What the records of a row have to say, as mean and standard deviation over seeds."""
+    if row is None:
+        return Entry()
+    scaled = [scale * value for value in row.values(path).values()]
+    failure = row.failure(path)
+    if failure is not None and len(scaled) < row.seeds:
+        return Entry(failure=failure)
+    if not scaled:
+        return Entry()
+    return Entry(
+        mean=statistics.mean(scaled),
+        std=statistics.stdev(scaled) if len(scaled) > 1 else None,
+        seeds=len(scaled),
+        digits=digits,
+    )
 
 
 def _processor_time(row: Row) -> float | None:

@@ -9,7 +9,7 @@ from r2et._checks import check_choice
 from r2et.bench.honest import honest_section
 from r2et.bench.layout import Entry, Section, Table
 from r2et.bench.paper import STAND_INS, paper_values
-from r2et.bench.results import DATA_TITLES, Results, Row
+from r2et.bench.results import DATA_TITLES, Results, Row, entry_of
 
 SIGNIFICANCE = 0.05
 
@@ -189,25 +189,6 @@ def _section(number: str, layout: Layout, data: str, results: Results) -> Sectio
         tuple(column.title for column in columns),
         tuple((titles[method], tuple(entries[method])) for method in methods),
         tuple(notes),
-    )
-
-
-def entry_of(row: Row | None, path: str, scale: float = 1.0, digits: int = 4) -> Entry:
-    """What a record has to say, as mean and standard deviation over seeds."""
-    if row is None:
-        return Entry()
-    values = list(row.values(path).values())
-    failure = row.failure(path)
-    if failure is not None and len(values) < row.seeds:
-        return Entry(failure=failure)
-    if not values:
-        return Entry()
-    scaled = [scale * value for value in values]
-    return Entry(
-        mean=statistics.mean(scaled),
-        std=statistics.stdev(scaled) if len(scaled) > 1 else None,
-        seeds=len(scaled),
-        digits=digits,
     )
 
 

@@ -1,5 +1,6 @@
 """What a worker process does: train a cell, or part of the way, and measure it. Everything it says is in files."""
 
+import json
 import platform
 import shutil
 import time
@@ -19,7 +20,7 @@ from r2et._checks import InputError
 from r2et.attacks import ERAttack, WorstCase
 from r2et.bench.cells import Cell, cell_from
 from r2et.bench.plans import Study
-from r2et.bench.records import TIMING, Record, Store, read_record, write_json
+from r2et.bench.records import TIMING, Record, Store, write_json
 from r2et.bench.studies import STUDIES
 from r2et.bench.subject import Subject
 from r2et.data import Dataset, Split
@@ -283,14 +284,9 @@ def _explain(store: Store, cell: Cell, error: Exception) -> None:
 
 def rung_result(store: Store, cell: Cell, epochs: int) -> Record:
     """What the search found out about a candidate; an InputError if it is not there."""
-    import json
-
     path = store.rung(cell, epochs)
     try:
         found: Record = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise InputError(f"{str(path)!r} cannot be read: {error}") from error
     return found
-
-
-__all__ = ["Job", "give_up", "perform", "read_record", "rung_result", "study_content", "surroundings"]

@@ -279,7 +279,7 @@ def guide_rules(found: Results) -> list[str]:
     ]
     if softplus:
         rules.append(
-            "3. **No time to tune: replace ReLU by softplus** (SP). It costs nothing and has no weight to choose: P@k "
+            "3. **No time to tune: replace ReLU by softplus** (SP). It costs little and has one number to choose, its sharpness: P@k "
             f"{', '.join(softplus)}."
         )
     weak = [

@@ -1,6 +1,8 @@
 """The template of every attack: `__call__` is final (checks, judging, result); a subclass writes `run`."""
 
+import warnings
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, final, get_args, overload
@@ -20,7 +22,8 @@ from r2et._checks import (
 )
 from r2et._progress import progress_bar
 from r2et.attacks.domain import Domain
-from r2et.attacks.search import Keep, Norm, Predictions, Search, rowwise
+from r2et.attacks.limits import Norm, in_words
+from r2et.attacks.search import Keep, Predictions, Search, rowwise
 from r2et.explain import Explainer, Gradient
 from r2et.explain.base import forward, prediction
 from r2et.scores import predicted_class
@@ -41,6 +44,8 @@ class AttackResult:
         after: explanations of the perturbed inputs (N, ..., n).
         history: P@k at each iteration, the clean input first (iterations + 1, N); None unless asked for.
         details: what else an attack has to tell, by name, each (N, ...): see the attack. None for most of them.
+        rejected: how many iterates of the batch were refused, by reason: not finite, outside the budget or the
+            domain, or without a finite explanation.
     """
 
     x: Tensor
@@ -52,6 +57,7 @@ class AttackResult:
     after: Tensor
     history: Tensor | None = None
     details: dict[str, Tensor] | None = None
+    rejected: Counter[str] = field(default_factory=Counter)
 
     def __repr__(self) -> str:
         return (
@@ -174,7 +180,13 @@ class Attack(ABC):
                 if smaller is not None and self.keep == "best":
                     result = _better(smaller, result, self.nearest)
                 found[radius] = smaller = result
+        self._warn_of(sum((result.rejected for result in found.values()), Counter()))
         return found[self.radius] if radii is None else [found[radius] for radius in radii]
+
+    def _warn_of(self, rejected: Counter[str]) -> None:
+        if rejected:
+            # told to whoever called the attack
+            warnings.warn(f"{type(self).__name__}: {in_words(rejected)}", stacklevel=3)
 
     def iterations(self) -> int:
         """How many times `search.submit` is called, for the progress bar."""
@@ -182,7 +194,7 @@ class Attack(ABC):
 
     @abstractmethod
     def run(self, search: Search) -> None:
-        """Look for perturbations; hand every iterate to `search.submit`."""
+        """Look for perturbations; hand every iterate to `search.submit`, which refuses those that are not legal."""
 
     def _check_model(self, model: nn.Module, x: Tensor) -> int:
         """Fail early on a model that cannot be attacked; the number of features that are ranked."""
@@ -229,6 +241,7 @@ class Attack(ABC):
             after=self.explainer(model, search.best, target),
             history=torch.stack(search.history) if search.record else None,
             details=search.details,
+            rejected=search.limits.rejected,
         )
 
 
@@ -243,7 +256,12 @@ def _join(results: list[AttackResult]) -> AttackResult:
     details = None
     if results[0].details is not None:
         details = {name: torch.cat([(r.details or {})[name] for r in results]) for name in results[0].details}
-    return AttackResult(**joined, history=torch.cat(histories, dim=1) if histories else None, details=details)
+    return AttackResult(
+        **joined,
+        history=torch.cat(histories, dim=1) if histories else None,
+        details=details,
+        rejected=sum((result.rejected for result in results), Counter()),
+    )
 
 
 def _better(first: AttackResult, second: AttackResult, nearest: bool) -> AttackResult:

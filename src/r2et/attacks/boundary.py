@@ -12,7 +12,7 @@ from r2et import validate
 from r2et._checks import check_choice, check_count, check_positive
 from r2et.attacks.base import Attack
 from r2et.attacks.search import Evaluation, Search, rowwise
-from r2et.explain.base import derivative, forward
+from r2et.explain.base import derivative, forward, negligible
 from r2et.scores import log_odds
 
 BoundaryLoss = Literal["hinge", "soft"]
@@ -124,9 +124,9 @@ class BoundaryAttack(Attack):
             shortfall = SAFE_MARGIN - log_odds(logits, search.target)
             if bool((shortfall > 0).any()):
                 value = value + shortfall.relu()
-        if last:
-            return value.detach(), torch.zeros_like(x)
-        return value.detach(), derivative(value.sum(), point)
+        # what cannot be compared is no improvement
+        level = value.detach().nan_to_num(nan=torch.inf, posinf=torch.inf)
+        return level, torch.zeros_like(x) if last else derivative(value.sum(), point)
 
     def boundary_loss(
         self, scores: Tensor, search: Search, nearest: tuple[Tensor, Tensor] | None = None
@@ -135,7 +135,7 @@ class BoundaryAttack(Attack):
         signed = search.explainer.reduce == "signed"
         total = (scores.abs() if signed else scores).sum(-1, keepdim=True)
         # an explanation of zeros has no shares; dividing by next to nothing would make its slope infinite
-        share = scores / torch.where(total > 0, total, 1.0)
+        share = scores / torch.where(total > 0, total.clamp_min(negligible(scores.dtype)), 1.0)
         if self.loss == "soft":
             level = share.detach().topk(self.k, dim=-1).values[..., -1:]
             largest = share.detach().abs().amax(-1, keepdim=True).clamp_min(torch.finfo(share.dtype).eps)

@@ -108,7 +108,9 @@ class ConstrainedAttack(GradientDescentAttack):
         gain = self.rate / self.steps * values
         if self.weights == "gda":
             raised = weights + torch.cat([torch.zeros_like(gain[:, :1]), gain[:, 1:]], dim=1)
-            return raised / raised.sum(1, keepdim=True)
+            # large logits make a divergence negative by rounding; a weight never is
+            raised = raised.clamp_min(0)
+            return raised / raised.sum(1, keepdim=True).clamp_min(torch.finfo(raised.dtype).tiny)
         return (weights.log() + gain).softmax(1) if self.weights == "hedge" else weights
 
 

@@ -11,7 +11,7 @@ from r2et import ranking
 from r2et.attacks.boundary import surrogate
 from r2et.attacks.search import Evaluation, Search, rowwise
 from r2et.attacks.subproblem import Array, Local
-from r2et.explain.base import forward
+from r2et.explain.base import forward, negligible
 from r2et.explain.jacobian import jacobian
 from r2et.scores import logit
 
@@ -88,7 +88,9 @@ class View:
                 scores = search.explainer.flatten(attributions)
         if self.unit is None or self.start is None:
             total = scores.detach().abs().sum(-1, keepdim=True)
-            self.unit, self.start = torch.where(total > 0, total, 1.0), found.logits.detach().softmax(1)
+            smallest = negligible(total.dtype)
+            self.unit = torch.where(total > 0, total.clamp_min(smallest), 1.0)
+            self.start = found.logits.detach().softmax(1)
         with torch.enable_grad():
             shares, probabilities = scores / self.unit, found.logits.softmax(1)
             rivals = found.logits.scatter(1, search.target[:, None], -torch.inf)
@@ -101,6 +103,7 @@ class View:
         shift = torch.arange(search.explainer.inputs, device=x.device)[:, None] * values.shape[-1]
         ids = [part.indices.reshape(len(x), -1, part.indices.shape[-1]) + shift for part in (weak, strong)]
         slopes = [self._slopes(shares, point, part) for part in ids]
+        slope = (slopes[0][:, :, :, None] - slopes[1][:, :, None]).flatten(1, 3)
         ends = [part.values.reshape(*ids[0].shape[:2], -1).isfinite() for part in (weak, strong)]
         change = probabilities.detach() - self.start
         violation = (change.norm(dim=1) / self.eps_f - 1).relu()
@@ -111,13 +114,14 @@ class View:
             moved=(x - search.x).flatten(start_dim=1)[:, self.columns],
             scores=values.flatten(start_dim=1),
             pairs=torch.stack([part.flatten(start_dim=1) for part in _grid(*ids)], dim=1),
-            valid=torch.logical_and(*_grid(*ends)).flatten(start_dim=1),
-            slopes=(slopes[0][:, :, :, None] - slopes[1][:, :, None]).flatten(1, 3),
+            # the solver takes numbers alone: a pair without a finite slope cannot be followed
+            valid=torch.logical_and(*_grid(*ends)).flatten(start_dim=1) & slope.isfinite().all(2),
+            slopes=_or_zero(slope),
             change=change,
-            jacobian=jacobian(probabilities, found.x).detach()[..., self.columns],
+            jacobian=_or_zero(jacobian(probabilities, found.x).detach()[..., self.columns]),
             violation=violation,
             margin=margin.detach(),
-            margin_slope=jacobian(margin[:, None], found.x).detach()[:, 0, self.columns],
+            margin_slope=_or_zero(jacobian(margin[:, None], found.x).detach()[:, 0, self.columns]),
             merit=smallest + violation,
         )
 
@@ -161,6 +165,11 @@ class View:
         side = gap.argmin(1, keepdim=True)
         both = [part.indices.reshape(len(scores), -1).gather(1, side) for part in (left, entered)]
         return torch.cat(both, dim=1) + side * scores.shape[-1]
+
+
+def _or_zero(slopes: Tensor) -> Tensor:
+    """Slopes with zeros for what is not finite."""
+    return torch.where(slopes.isfinite(), slopes, 0.0)
 
 
 def _grid(salient: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:

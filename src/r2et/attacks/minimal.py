@@ -13,7 +13,7 @@ from r2et.attacks.boundary import BoundaryAttack, surrogate
 from r2et.attacks.search import Search, rowwise
 from r2et.enclosure.hinges import nearest_hinges
 from r2et.enclosure.reading import extract
-from r2et.explain.base import derivative, forward
+from r2et.explain.base import derivative, forward, negligible, unit
 
 #: softplus sharpness of the copies of a piecewise-linear net
 BETAS = (3.0, 10.0, 30.0)
@@ -116,6 +116,7 @@ class MinimalFlip(Attack):
             attack = BoundaryAttack(**shared, steps=SEARCH_STEPS, beta=self.beta)
             found = attack.attack(search.model, search.x[rows], search.domain, search.seed, lambda units: None)
             flips = found.precision < 1
+            search.limits.rejected += found.rejected
             search.adopt(rows[flips], found.x[flips], found.precision[flips], found.first_flip[flips])
 
     def _nearest_gaps(self, search: Search, guide: nn.Module) -> list[Tensor]:
@@ -166,10 +167,12 @@ class MinimalFlip(Attack):
         """One step onto the linearised boundary of one gap a row."""
         values, point = self._explain(search, guide, x)
         gap = (weights * values).flatten(start_dim=1).sum(1)
-        slope = search.allowed(derivative(gap.sum(), point))
-        gap = gap.detach() + (slope * (search.x - x)).flatten(start_dim=1).sum(1)
+        slope, scale = _scaled(search.allowed(derivative(gap.sum(), point)))
+        gap = gap.detach() / scale + (slope * (search.x - x)).flatten(start_dim=1).sum(1)
         square = slope.flatten(start_dim=1).square().sum(1)
-        length = torch.where(square > 0, gap / square.clamp_min(torch.finfo(gap.dtype).tiny), 0.0)
+        # what is farther away than any budget needs no length of its own
+        farthest = torch.finfo(gap.dtype).max ** 0.25
+        length = torch.where(square > 0, gap / square, 0.0).clamp(-farthest, farthest)
         if search.bounded:
             length = self._length_in_bounds(search, gap, slope, length)
         return search.project(search.x - rowwise(1.01 * length, x) * slope)
@@ -192,8 +195,7 @@ class MinimalFlip(Attack):
             middle = (low + high) / 2
             x = search.x + rowwise(middle, far) * (far - search.x)
             found = search.evaluate(x)
-            search.submit(found)
-            flips = found.kept & (found.lowest < self.flip_below)
+            flips = search.submit(found) & found.kept & (found.lowest < self.flip_below)
             low, high = torch.where(flips, low, middle), torch.where(flips, middle, high)
 
     def _explain(self, search: Search, guide: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -209,11 +211,24 @@ class MinimalFlip(Attack):
         else:
             values = attributions.flatten(start_dim=search.explainer.inputs)
         largest = values.detach().flatten(start_dim=1).abs().amax(1)
-        return values / rowwise(largest.clamp_min(torch.finfo(values.dtype).tiny), values), point
+        return values / rowwise(largest.clamp_min(negligible(values.dtype)), values), point
 
     def _slope(self, search: Search, flat: Tensor, point: Tensor, column: Tensor) -> Tensor:
         """The gradient of one value a row, in the shape of x, along what can move."""
         return search.allowed(derivative(_at(flat, column).sum(), point, retain_graph=True))
+
+
+def _scaled(slope: Tensor) -> tuple[Tensor, Tensor]:
+    """Slopes (N, *features) whose squares neither underflow nor overflow, and the powers of two taken out, (N,).
+
+    A power of two rounds nothing. Slopes that are not finite become directions of length 1, or zero.
+    """
+    largest = slope.flatten(start_dim=1).abs().amax(1)
+    slope = torch.where(rowwise(largest.isfinite(), slope), slope, unit(slope))
+    usual = largest.isfinite() & (largest > 0)
+    exponent = torch.frexp(torch.where(usual, largest, 1.0)).exponent
+    scale = torch.ldexp(torch.ones_like(largest), exponent - 1)
+    return slope / rowwise(scale, slope), scale
 
 
 def _at(flat: Tensor, column: Tensor) -> Tensor:

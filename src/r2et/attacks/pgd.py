@@ -9,7 +9,7 @@ from torch import Tensor
 
 from r2et.attacks.base import Attack
 from r2et.attacks.search import Evaluation, Search
-from r2et.explain.base import derivative
+from r2et.explain.base import derivative, negligible
 from r2et.scores import Score, check_score, probability_slope
 
 
@@ -125,8 +125,8 @@ class MSEAttack(GradientDescentAttack):
         """Minus the squared distance in units of the largest score, (N,).
 
         Probabilities of a sure model have gradients whose squares underflow; a step has a fixed length, so the
-        unit, held constant, changes nothing else.
+        unit, held constant, changes nothing else. A unit that is negligible would make slopes overflow instead.
         """
         scale = torch.maximum(scores.detach().abs(), clean.abs()).flatten(start_dim=1).amax(1, keepdim=True)
-        difference: Tensor = (scores - clean).flatten(start_dim=1) / scale.clamp_min(torch.finfo(clean.dtype).tiny)
+        difference: Tensor = (scores - clean).flatten(start_dim=1) / scale.clamp_min(negligible(clean.dtype))
         return -difference.square().sum(1)

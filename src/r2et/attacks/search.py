@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from r2et import ranking
 from r2et._checks import ModelError, check_logits
 from r2et.attacks.domain import Domain
+from r2et.attacks.limits import Limits, Norm
 from r2et.explain import Explainer
 from r2et.explain.base import forward, unit
 from r2et.scores import predicted_class
 
 Keep = Literal["best", "last"]
-Norm = Literal["l2", "linf"]
 #: further predictions that must not change: inputs (N, *features) to a list of logits (N, C) each
 Predictions = Callable[[Tensor], Sequence[Tensor]]
 #: up to so many features a stable sort is quicker than a search for the first few with their ties in order
@@ -93,7 +93,9 @@ class Search:
         self.movable = self.domain.movable(self.x.flatten(start_dim=inputs).shape[-1], self.x.device)
         self.all_movable = bool(self.movable.all())
         self.bounded = self.domain.lower is not None or self.domain.upper is not None
-        self.other_targets = self.other_classes(self.x)
+        self.other_targets = self._other_classes()
+        everywhere = self.all_movable and not self.bounded
+        self.limits = Limits(self.x, self.radius, self.norm, self.cap, None if everywhere else self.inside)
 
     @cached_property
     def salient(self) -> Tensor:
@@ -115,8 +117,8 @@ class Search:
         overlap = 1 - self.lost(scores.detach(), boundary).to(scores.dtype) / self.k
         precision, lowest = (overlap.mean(1), overlap.amin(1)) if overlap.ndim > 1 else (overlap, overlap)
         kept = predicted_class(logits) == self.target
-        for now, clean in zip(self.other_classes(x), self.other_targets, strict=True):
-            kept = kept & (now == clean)
+        for now, clean in zip(self.other_logits(x), self.other_targets, strict=True):
+            kept = kept & (predicted_class(now) == clean) & now.isfinite().all(1)
         return Evaluation(point, logits, scores, *boundary, precision, lowest, kept)
 
     def boundary(self, scores: Tensor) -> tuple[Tensor, Tensor]:
@@ -143,30 +145,41 @@ class Search:
         below, above = scores.gather(-1, weakest), scores.gather(-1, strongest)
         return ((above > below) | ((above == below) & (strongest < weakest))).sum(-1)
 
-    def other_classes(self, x: Tensor) -> list[Tensor]:
-        """The classes that further predictions assign to inputs (N, *features), int64 (N,) each."""
+    def other_logits(self, x: Tensor) -> list[Tensor]:
+        """What further predictions say about inputs (N, *features): logits (N, C) each."""
         if self.predictions is None:
             return []
         with torch.no_grad():
-            found = list(self.predictions(x.detach()))
-        for number, logits in enumerate(found, 1):
-            try:
-                check_logits(logits, len(x))
-            except ModelError as error:
-                raise ModelError(f"predictions, number {number} of {len(found)}: {error}") from error
-        return [predicted_class(logits) for logits in found]
+            return list(self.predictions(x.detach()))
 
-    def submit(self, found: Evaluation) -> None:
-        """Hand in the iterates of one iteration: the best feasible one of each row is remembered."""
+    def _other_classes(self) -> list[Tensor]:
+        """The classes that further predictions assign to the clean inputs, int64 (N,) each."""
+        logits = self.other_logits(self.x)
+        for number, values in enumerate(logits, 1):
+            try:
+                check_logits(values, len(self.x))
+            except ModelError as error:
+                raise ModelError(f"predictions, number {number} of {len(logits)}: {error}") from error
+        return [predicted_class(values) for values in logits]
+
+    def submit(self, found: Evaluation) -> Tensor:
+        """Hand in the iterates of one iteration: the best feasible one of each row is remembered.
+
+        Returns:
+            Which of them count, bool (N,). An iterate that is not finite, or outside of the budget or the domain, or
+            whose logits or explanation are not finite, is never remembered and is no flip, whatever `keep` says.
+        """
         self.iteration += 1
+        legal = self.limits.accept(found.x.detach(), _readable(found))
         if self.keep == "last":
-            better = torch.ones_like(self.kept)
+            better = legal
         elif self.nearest:
             nearer = (self.precision == 1) | (self.distance(found.x.detach()) < self.distance(self.best))
             better = found.kept & (found.lowest < self.flip_below) & nearer
         else:
             better = found.kept & (found.precision < self.precision)
-        counts = found.lowest < self.flip_below
+        better = better & legal
+        counts = legal & (found.lowest < self.flip_below)
         if self.keep == "best":
             counts = counts & found.kept
         self.first_flip[counts & (self.first_flip < 0)] = self.iteration
@@ -174,8 +187,9 @@ class Search:
         self.precision = torch.where(better, found.precision, self.precision)
         self.kept = torch.where(better, found.kept, self.kept)
         if self.record:
-            self.history.append(found.precision)
+            self.history.append(torch.where(legal, found.precision, self.history[-1]))
         self.advance(1)
+        return legal
 
     def adopt(self, rows: Tensor, x: Tensor, precision: Tensor, first_flip: Tensor) -> None:
         """Take over what an attack found for some rows (M,), judged by it on the same model, where that is better.
@@ -186,10 +200,11 @@ class Search:
             precision: their P@k (M,).
             first_flip: in iterations of that attack (M,), -1 = never.
         """
-        better = precision < self.precision[rows]
+        legal = self.limits.accept(self.best.index_copy(0, rows, x))[rows]
+        better = legal & (precision < self.precision[rows])
         self.best = self.best.index_copy(0, rows, torch.where(rowwise(better, x), x, self.best[rows]))
         self.precision = self.precision.index_copy(0, rows, torch.where(better, precision, self.precision[rows]))
-        earlier = (first_flip >= 0) & (self.first_flip[rows] < 0)
+        earlier = legal & (first_flip >= 0) & (self.first_flip[rows] < 0)
         flips = torch.where(earlier, self.iteration + first_flip, self.first_flip[rows])
         self.first_flip = self.first_flip.index_copy(0, rows, flips)
 
@@ -218,12 +233,16 @@ class Search:
         if self.all_movable:
             return step
         flat = step.flatten(start_dim=self.explainer.inputs)
-        return (flat * self.movable).reshape(step.shape)
+        # selected, not multiplied: an infinite component times zero would not be a number
+        return torch.where(self.movable, flat, 0.0).reshape(step.shape)
 
     def direction(self, slope: Tensor) -> Tensor:
-        """The step of length 1 in the attack's norm that follows a slope (N, *features) best."""
+        """The step of length 1 in the attack's norm that follows a slope (N, *features) best; 0 for one with NaN."""
         slope = self.allowed(slope)
-        return unit(slope) if self.norm == "l2" else slope.sign()
+        if self.norm == "l2":
+            return unit(slope)
+        unknown = slope.flatten(start_dim=1).isnan().any(1)
+        return torch.where(rowwise(unknown, slope), 0.0, slope.sign())
 
     def distance(self, x: Tensor) -> Tensor:
         """How far iterates are from the clean inputs, in the attack's norm, (N,)."""
@@ -250,6 +269,12 @@ class Search:
             draws.append(torch.randn(len(row) + extra, generator=generator, dtype=torch.float64))
         numbers = torch.stack(draws).to(self.x)
         return numbers if extra else numbers.reshape(self.x.shape)
+
+
+def _readable(found: Evaluation) -> Tensor:
+    """Whether the logits and the explanation of iterates are numbers, bool (N,)."""
+    logits, scores = found.logits.detach(), found.scores.detach().flatten(start_dim=1)
+    return logits.isfinite().all(1) & scores.isfinite().all(1)
 
 
 def _members(mask: Tensor) -> Tensor:

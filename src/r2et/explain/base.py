@@ -185,16 +185,36 @@ def prediction(model: nn.Module, x: Tensor) -> Tensor:
     return predicted_class(logits)
 
 
-def unit(vectors: Tensor) -> Tensor:
-    """Each row (N, ...) divided by its L2 norm, differentiable; a zero row stays zero.
+def negligible(dtype: torch.dtype) -> float:
+    """Magnitudes below this have reciprocals whose products with ordinary numbers overflow.
 
-    >>> unit(torch.tensor([[3e-30, 4e-30], [0.0, 0.0]]))
-    tensor([[0.6000, 0.8000],
-            [0.0000, 0.0000]])
+    >>> negligible(torch.float32) < 1e-30
+    True
+    """
+    return float(torch.finfo(dtype).tiny ** 0.8)
+
+
+def unit(vectors: Tensor) -> Tensor:
+    """Each row (N, ...) divided by its L2 norm, differentiable; finite whatever the row holds.
+
+    A zero row stays zero. Infinite entries outweigh all others of their row, and a row with NaN has no direction: it
+    becomes zero. Rows of negligible or infinite length are constants to a derivative.
+
+    >>> unit(torch.tensor([[3e-40, 4e-40], [0.0, 0.0], [-torch.inf, 1.0], [torch.nan, 1.0]]))
+    tensor([[ 0.6000,  0.8000],
+            [ 0.0000,  0.0000],
+            [-1.0000,  0.0000],
+            [ 0.0000,  0.0000]])
     """
     flat = vectors.flatten(start_dim=1)
     tiny = torch.finfo(vectors.dtype).tiny
+    largest = flat.detach().abs().amax(1, keepdim=True)
+    finite = largest.isfinite()
+    infinite = torch.where(flat.isinf() & ~largest.isnan(), flat.detach().sign(), 0.0)
+    constant = torch.where(finite, flat.detach(), infinite)
+    # selected, not multiplied: a slope of zero times an infinite one would not be a number
+    flat = torch.where(finite & (largest > negligible(flat.dtype)), flat, constant)
     # the squares of a saturated model's gradients underflow: bring the largest entry to 1 first
-    flat = flat / flat.detach().abs().amax(1, keepdim=True).clamp_min(tiny)
+    flat = flat / torch.where(finite, largest, 1.0).clamp_min(tiny)
     length: Tensor = torch.linalg.vector_norm(flat, dim=1, keepdim=True)
     return (flat / length.clamp_min(tiny)).reshape(vectors.shape)

@@ -15,7 +15,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from r2et._checks import InputError, check_inputs, check_labels, check_logits
 from r2et.explain import Explainer, Gradient
-from r2et.explain.base import derivative, evaluating, forward, unit
+from r2et.explain.base import derivative, evaluating, forward, negligible, unit
 from r2et.scores import log_odds, predicted_class
 
 Direction = Literal["gradient", "random", "adversarial"]
@@ -142,8 +142,10 @@ class Regularised(Objective):
             for name, term in self.terms(Batch(model, point, logits, explainer, generator)).items():
                 weight: Tensor | float = term.weight
                 if self.adaptive:
-                    tiny = torch.finfo(x.dtype).tiny
+                    tiny, most = torch.finfo(x.dtype).tiny, 1 / negligible(x.dtype)
                     weight = weight * (plain.total.detach() + 1) / term.value.detach().abs().clamp_min(tiny)
+                    # an infinite weight of a regulariser that vanishes would not be a number
+                    weight = weight.clamp(-most, most)
                 total = total + weight * term.value
                 parts[name] = term.value.detach()
         return Loss(total, parts)

@@ -12,6 +12,7 @@ import torch
 
 from r2et import data, metrics
 from r2et._checks import InputError
+from r2et._files import write_text
 from r2et._progress import progress_bar
 from r2et.attacks import ERAttack, MSEAttack
 from r2et.stability import thickness
@@ -80,7 +81,7 @@ def run_demo(output: Path, seed: int = 0, progress: bool = False) -> dict[str, A
         "rows": len(loaded.test.x),
         "settings": {"data": loaded.name, "k": loaded.k, "steps": STEPS, "epochs": EPOCHS, "seed": seed},
     }
-    (output / "demo.json").write_text(json.dumps(found_all, indent=1) + "\n")
+    write_text(output / "demo.json", json.dumps(found_all, indent=1) + "\n")
     return found_all
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import r2et
-from r2et.loading import read_origin
+from r2et.loading import open_model
 from tests.test_cli import at_80_columns
 
 ROWS = 120
@@ -52,7 +52,7 @@ def r2et_main(*arguments: object) -> None:
 
 
 def held_out(folder) -> pd.DataFrame:
-    origin = read_origin(folder / "plain")
+    origin = open_model(folder / "plain").origin
     return people().iloc[list(origin.held_out)]
 
 
@@ -82,15 +82,13 @@ def test_train_as_json(run, folder, tmp_path):
     assert fitted.feature_names_in_.tolist() == ["age", "pay", "visits", "job", "member"]
     rest = held_out(folder)
     assert found["accuracy"] == pytest.approx(fitted.score(rest.drop(columns="bought"), rest["bought"]))
-    assert sorted(path.name for path in (tmp_path / "linear").iterdir() if path.suffix == ".json") == [
-        "checkpoint.json",
-        "origin.json",
-    ]
-    assert "cook" not in (tmp_path / "linear" / "origin.json").read_text(), "row numbers, not data"
+    assert sorted(path.suffix for path in (tmp_path / "linear").iterdir()) == [".json", ".safetensors"]
+    saved = json.loads((tmp_path / "linear" / "checkpoint.json").read_text())["information"]["origin"]
+    assert sorted(saved) == ["held_out", "rows", "sha256", "target"], "row numbers, not data"
 
 
 def test_train_is_the_estimator_on_the_rows_that_are_not_held_out(folder):
-    origin = read_origin(folder / "plain")
+    origin = open_model(folder / "plain").origin
     assert origin.target == "bought"
     assert origin.rows == ROWS
     train = people().drop(index=list(origin.held_out))

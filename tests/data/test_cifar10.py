@@ -58,9 +58,9 @@ def test_whole_set_is_preferred_and_reads_the_same(arrays: Path, tmp_path: Path)
 
 def test_download_and_cache(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = array_files.write_cifar_whole(server.folder / "cifar.tar.gz")
-    md5 = hashlib.md5(path.read_bytes()).hexdigest()
+    checksums = {kind: hashlib.new(kind, path.read_bytes()).hexdigest() for kind in ("md5", "sha256")}
     info, build = registry.REGISTRY["cifar10"]
-    served = replace(cifar10.WHOLE, url=f"{server.url}/cifar.tar.gz", md5=md5)
+    served = replace(cifar10.WHOLE, url=f"{server.url}/cifar.tar.gz", **checksums)
     monkeypatch.setitem(registry.REGISTRY, "cifar10", (replace(info, files=(served,)), build))
     assert data.load("cifar10").name == "cifar10"
     array_files.write_cifar_subset(tmp_path / "own")

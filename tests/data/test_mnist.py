@@ -74,8 +74,8 @@ def served(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
     for file in mnist.FILES:
         content = array_files.mnist_idx()[file.name]
         (server.folder / f"{file.name}.gz").write_bytes(array_files.gz(content))
-        md5 = hashlib.md5(content).hexdigest()
-        remote.append(replace(file, url=f"{server.url}/{file.name}.gz", md5=md5))
+        checksums = {kind: hashlib.new(kind, content).hexdigest() for kind in ("md5", "sha256")}
+        remote.append(replace(file, url=f"{server.url}/{file.name}.gz", **checksums))
     for name in ("mnist", "mnist-pairs"):
         info, build = registry.REGISTRY[name]
         monkeypatch.setitem(registry.REGISTRY, name, (replace(info, files=tuple(remote)), build))
@@ -156,6 +156,8 @@ def test_real_images(monkeypatch: pytest.MonkeyPatch) -> None:
     check_pairs(made, raw)
     # the addresses' checksums are those of this very content
     for file, name in zip(mnist.FILES, ("x_train", "y_train", "x_test", "y_test"), strict=True):
-        assert hashlib.md5(array_files.idx_bytes(raw[name])).hexdigest() == file.md5
+        content = array_files.idx_bytes(raw[name])
+        assert hashlib.md5(content).hexdigest() == file.md5
+        assert hashlib.sha256(content).hexdigest() == file.sha256
     assert raw["x_train"].mean() / 255 == pytest.approx(0.1307, abs=5e-5)
     assert raw["x_train"].std() / 255 == pytest.approx(0.3081, abs=5e-5)

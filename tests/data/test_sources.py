@@ -1,5 +1,6 @@
 import gzip
 import hashlib
+import re
 import socket
 import tempfile
 import zipfile
@@ -15,6 +16,7 @@ from r2et._checks import DataError
 from r2et.data import registry, sources
 from r2et.data.sources import ManualFile, RemoteFile, cache_folder, locate
 
+from ..full_disk import no_file_above
 from . import files
 from .conftest import Server
 
@@ -97,6 +99,22 @@ def test_wrong_checksum(served: RemoteFile) -> None:
     assert served.md5 in message
     assert "0" * 32 in message
     assert "R2ET_DATA" in message
+
+
+def test_a_file_with_the_right_md5_and_another_sha256_is_refused(served: RemoteFile) -> None:
+    message = assert_fails_and_leaves_nothing(replace(served, sha256="0" * 64), "wrong checksum")
+    assert f"sha256 {hashlib.sha256(CONTENT).hexdigest()}, expected {'0' * 64}" in message
+
+
+def test_a_cached_file_must_have_both_checksums(served: RemoteFile, server: Server) -> None:
+    right = replace(served, sha256=hashlib.sha256(CONTENT).hexdigest())
+    path = get(right)
+    assert get(right) == path
+    assert len(server.requests) == 1
+    with pytest.raises(DataError, match="wrong checksum"):
+        get(replace(served, sha256="0" * 64))
+    assert len(server.requests) == 2
+    assert path.read_bytes() == CONTENT, "a refused download leaves the file in the cache"
 
 
 def test_a_failed_update_keeps_other_files(served: RemoteFile) -> None:
@@ -229,6 +247,26 @@ class TestReadOnlyCache:
         assert [p.name for p in cache_folder().iterdir()] == ["toy"]
 
 
+class TestFullDisk:
+    @pytest.fixture(params=["plain", "zip", "gzip"])
+    def file(self, served: RemoteFile, server: Server, request: pytest.FixtureRequest) -> RemoteFile:
+        if request.param == "zip":
+            with zipfile.ZipFile(server.folder / "table.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+                archive.writestr("table.csv", CONTENT)
+            return replace(served, url=f"{server.url}/table.zip", zipped=True)
+        if request.param == "gzip":
+            (server.folder / "table.csv.gz").write_bytes(gzip.compress(CONTENT))
+            return replace(served, url=f"{server.url}/table.csv.gz", gzipped=True)
+        return served
+
+    def test_says_that_the_cache_cannot_be_written(self, file: RemoteFile) -> None:
+        with no_file_above(len(CONTENT) // 2):
+            message = assert_fails_and_leaves_nothing(file, "cannot be written: File too large")
+        assert str(cache_folder() / "toy") in message
+        assert "network" not in message
+        assert get(file).read_bytes() == CONTENT, "negative control: the same with room"
+
+
 def test_default_cache_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("R2ET_CACHE")
     assert cache_folder().name == "r2et"
@@ -247,6 +285,8 @@ def test_public_addresses() -> None:
     remote = [file for file in remote if isinstance(file, RemoteFile)]
     assert len({file.url for file in remote}) == 9
     assert all(file.url.startswith("https://") and len(file.md5) == 32 for file in remote)
+    assert all(re.fullmatch("[0-9a-f]{64}", file.sha256) for file in remote)
+    assert len({file.sha256 for file in remote}) == 9
     assert all(file.zipped == file.url.endswith(".zip") for file in remote)
     # an archive that is kept as it is has its own name
     assert all(file.gzipped == (file.url.endswith(".gz") and not file.name.endswith(".gz")) for file in remote)
@@ -258,3 +298,4 @@ def test_checksums_are_those_of_the_real_files(name: str) -> None:
     for file in data.describe(name).files:
         real = Path(files.REAL) / name / file.name
         assert hashlib.md5(real.read_bytes()).hexdigest() == file.md5
+        assert hashlib.sha256(real.read_bytes()).hexdigest() == file.sha256

@@ -1,6 +1,8 @@
 import itertools
 import json
+import os
 import pickle
+import stat
 from pathlib import Path
 
 import pytest
@@ -70,14 +72,14 @@ def test_saving_removes_nobody_elses_files(tmp_path):
 
 def test_a_crash_before_the_json_file_leaves_the_old_checkpoint(tmp_path, monkeypatch):
     save_model(model(0), tmp_path, run=0)
-    real = checkpoints._replace
+    real = checkpoints.write_bytes
 
     def crash(path: Path, content: bytes) -> None:
         if path.suffix == ".json":
             raise KeyboardInterrupt
         real(path, content)
 
-    monkeypatch.setattr(checkpoints, "_replace", crash)
+    monkeypatch.setattr(checkpoints, "write_bytes", crash)
     with pytest.raises(KeyboardInterrupt):
         save_model(model(1), tmp_path, run=1)
     found, information = load_model(tmp_path)
@@ -95,13 +97,15 @@ def test_a_full_disk_leaves_the_old_checkpoint(tmp_path, monkeypatch, file):
     before = sorted(tmp_path.iterdir())
 
     calls = itertools.count(1)
+    real = os.fsync
 
     def disk_full(descriptor: int) -> None:
-        if next(calls) == file:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode) and next(calls) == file:
             raise OSError(28, "No space left on device")
+        real(descriptor)
 
-    monkeypatch.setattr(checkpoints.os, "fsync", disk_full)
-    with pytest.raises(CheckpointError, match="No space left"):
+    monkeypatch.setattr(os, "fsync", disk_full)
+    with pytest.raises(CheckpointError, match=r"cannot write a checkpoint to '[^']*': No space left on device$"):
         save_model(model(1), tmp_path, run=1)
     found, information = load_model(tmp_path)
     assert information == {"run": 0}

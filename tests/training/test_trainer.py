@@ -595,7 +595,7 @@ def test_kill_9_and_resume_equals_an_uninterrupted_run(tmp_path, when):
                     die()
                 return super().train_step(x, y, weight, generator, step)
 
-        replace, written = checkpoints._replace, []
+        replace, written = checkpoints.write_bytes, []
 
         def replace_or_die(path, content):
             written.append(path.suffix)
@@ -603,7 +603,7 @@ def test_kill_9_and_resume_equals_an_uninterrupted_run(tmp_path, when):
                 die()
             replace(path, content)
 
-        checkpoints._replace = replace_or_die
+        checkpoints.write_bytes = replace_or_die
         objective = R2ET(k=2, scale_free=True)
         fit(net(), *problem(), objective, epochs=6, batch_size=20, checkpoint="run", trainer=Killed)
     """

@@ -65,6 +65,8 @@ class Audit:
         input_names: of the features of one input.
         class_names: of the classes.
         layout: how the features of one input lie.
+        notes: what to know about the rows before believing the figures, as sentences without their full stop: that
+            the model may have seen them in training.
     """
 
     rows: int
@@ -85,6 +87,7 @@ class Audit:
     input_names: tuple[str, ...] = field(repr=False, default=())
     class_names: tuple[str, ...] = field(repr=False, default=())
     layout: ImageLayout | GraphLayout | None = field(repr=False, default=None)
+    notes: tuple[str, ...] = field(repr=False, default=())
 
     @property
     def complete(self) -> bool:
@@ -120,6 +123,7 @@ class Audit:
         """The audit as text, readable at 80 columns."""
         lines = [
             textwrap.fill(self.verdict(), 80),
+            *(textwrap.fill(f"Note: {note}.", 80) for note in self.notes),
             "",
             f"{self.rows} inputs, {self.features} features, k = {self.k}",
             f"accuracy {self.accuracy:.4f}   AUC {self.auc:.4f}   thickness {float(self.thickness.mean()):.4f}",
@@ -160,6 +164,7 @@ class Audit:
         """Everything but the samples as plain JSON values; an infinite certified radius is None."""
         return {
             "verdict": self.verdict(),
+            "notes": list(self.notes),
             "rows": self.rows,
             "requested": self.requested,
             "complete": self.complete,
@@ -235,6 +240,7 @@ class Audit:
             warnings=[asdict(finding) for finding in self.validation.findings],
             settings=self.settings,
             scale=self.settings["scale"],
+            notes=self.notes,
         )
 
 

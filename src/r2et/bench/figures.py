@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from r2et._checks import InputError, check_choice
+from r2et._files import writing
 from r2et.bench.records import Store
 from r2et.bench.results import DATA_TITLES, Results, Row
 from r2et.bench.saliency import saliency
@@ -35,9 +36,10 @@ def save(figure: "Figure", path: Path) -> None:
     import matplotlib as mpl
 
     mpl.rcParams["svg.hashsalt"] = "r2et"
-    path.parent.mkdir(parents=True, exist_ok=True)
     metadata: dict[str, Any] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {"Software": None}}
-    figure.savefig(path, metadata=metadata[path.suffix], facecolor="white", dpi=110, bbox_inches="tight")
+    shared: dict[str, Any] = {"facecolor": "white", "dpi": 110, "bbox_inches": "tight"}
+    with writing(path) as file:
+        figure.savefig(file, format=path.suffix[1:], metadata=metadata[path.suffix], **shared)
 
 
 def correlation(results: Results, store: Store) -> "Figure":

@@ -1,13 +1,13 @@
 """Where results are kept: one JSON record a cell, written in one piece, and what is too large for it beside it."""
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from r2et._checks import InputError
+from r2et._files import write_text, writing
 from r2et.bench.cells import Cell
 
 if TYPE_CHECKING:
@@ -63,13 +63,9 @@ class Store:
 
         if not arrays:
             return
-        folder = self.work / "arrays"
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{cell.digest}-{study}.npz"
-        temporary = folder / f".{path.name}.{os.getpid()}.tmp.npz"
         values: dict[str, Any] = {name: value.cpu().numpy() for name, value in arrays.items()}
-        np.savez_compressed(temporary, **values)
-        temporary.replace(path)
+        with writing(self.work / "arrays" / f"{cell.digest}-{study}.npz") as file:
+            np.savez_compressed(file, **values)
 
     def all(self, plan: str) -> Iterator[Record]:
         """Every record of a plan, in the order of their names."""
@@ -85,16 +81,7 @@ class Store:
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write a JSON file in one piece: a crash leaves the old one, or none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w") as file:
-            file.write(json.dumps(content, indent=1) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_text(path, json.dumps(content, indent=1) + "\n")
 
 
 def read_record(path: Path) -> Record | None:

@@ -17,6 +17,7 @@ from torch import nn
 import r2et
 from r2et import data as data_sets
 from r2et._checks import InputError
+from r2et._files import write_text
 from r2et.attacks import ERAttack, WorstCase
 from r2et.bench.cells import Cell, cell_from
 from r2et.bench.plans import Study
@@ -277,9 +278,7 @@ def _in_words(error: Exception) -> str:
 
 def _explain(store: Store, cell: Cell, error: Exception) -> None:
     """The traceback goes to the work folder: a record has room for one sentence."""
-    folder = store.work / "errors"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{cell.name}.txt").write_text("".join(traceback.format_exception(error)))
+    write_text(store.work / "errors" / f"{cell.name}.txt", "".join(traceback.format_exception(error)))
 
 
 def rung_result(store: Store, cell: Cell, epochs: int) -> Record:

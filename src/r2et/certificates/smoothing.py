@@ -35,6 +35,7 @@ from r2et._checks import (
     check_logits,
     check_positive,
 )
+from r2et._files import writing
 from r2et._progress import progress_bar
 from r2et.certificates.base import Certificate
 from r2et.certificates.statistical import clopper_pearson, explain_at
@@ -140,7 +141,7 @@ class NoisyCounts:
     def save(self, path: str | Path) -> None:
         """Write everything to one .npz file of plain arrays."""
         # an open file, because numpy would add an ending of its own to a name
-        with Path(path).open("wb") as file:
+        with writing(path) as file:
             np.savez_compressed(
                 file,
                 counts=self.counts.cpu().numpy(),

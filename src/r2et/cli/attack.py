@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from r2et._checks import InputError, check_choice
-from r2et.cli.common import Limit, check_writable, interactive, print_json, print_table
+from r2et._checks import check_choice
+from r2et._files import check_writable, writing
+from r2et.cli.common import Limit, interactive, print_json, print_table
 from r2et.cli.subject import SubjectOptions, takes_subject
 
 if TYPE_CHECKING:
@@ -106,9 +107,12 @@ def attack(
             for field in ("x", "precision", "kept", "distance", "first_flip", "before", "after")
         }
     if output is not None:
-        _save_arrays(output, arrays)
+        import numpy as np
+
+        with writing(output) as file:
+            np.savez_compressed(file, **arrays)
     if options.as_json:
-        print_json({"model": options.model, "data": subject.data, "attacks": found})
+        print_json({"model": options.model, "data": subject.data, "notes": list(subject.notes), "attacks": found})
         return
     columns = ["attack", f"P@{k}", "displaced", "sensitivity", "distance", "seconds"]
     rows = [
@@ -143,14 +147,3 @@ def _build(short: str, shared: dict[str, Any], budget: str, weights: str) -> "At
         "trust-region": attacks.TrustRegion,
     }
     return kinds[short](**shared)
-
-
-def _save_arrays(path: Path, arrays: dict[str, Any]) -> None:
-    import numpy as np
-
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("wb") as file:
-            np.savez_compressed(file, **arrays)
-    except OSError as error:
-        raise InputError(f"cannot write {str(path)!r}: {error}") from error

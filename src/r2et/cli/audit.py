@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from r2et._checks import InputError, check_choice
-from r2et.cli.common import Limit, check_writable, interactive, parse_radii, print_json, print_table
+from r2et._files import check_writable
+from r2et.cli.common import Limit, interactive, parse_radii, print_json, print_table
 from r2et.cli.subject import SubjectOptions, takes_subject
 
 if TYPE_CHECKING:
@@ -143,8 +144,4 @@ def _write(found: "dict[str, Audit]", path: Path) -> None:
 
     # models are compared on the same rows: one that was interrupted has fewer
     complete = {name: finding for name, finding in found.items() if finding.complete}
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        report.write(complete or found, path)
-    except OSError as error:
-        raise InputError(f"cannot write {str(path)!r}: {error}") from error
+    report.write(complete or found, path)

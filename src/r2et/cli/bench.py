@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from r2et._checks import InputError, check_choice, check_count
+from r2et._files import write_text
 from r2et.cli.common import AsJson, interactive, print_json, print_table
 
 Records = Annotated[Path, typer.Option(help="Folder of the records.")]
@@ -111,8 +112,7 @@ def table(
             raise InputError(
                 f"the ending of {str(output)!r} says no format: add --format markdown, latex, csv or html"
             )
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(render(made, chosen))
+        write_text(output, render(made, chosen))
         typer.echo(f"{made.heading}: written to {output}")
         return
     if form is not None:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from r2et._checks import InputError
-from r2et.cli.common import Limit, check_writable, interactive, parse_radii, print_json, print_table
+from r2et._files import check_writable, write_text
+from r2et.cli.common import Limit, interactive, parse_radii, print_json, print_table
 from r2et.cli.subject import SubjectOptions, takes_subject
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def certify(
         found: dict[str, Any] = {
             "model": options.model,
             "data": subject.data,
+            "notes": list(subject.notes),
             "rows": len(x),
             **certificate.to_dict(),
             "precision": {f"{radius:g}": value for radius, value in precision.items()},
@@ -119,8 +121,4 @@ def _write(certificate: "Certificate", smallest: "torch.Tensor | None", path: Pa
     frame = certificate.to_frame()
     if smallest is not None:
         frame.insert(1, "smallest_attack", smallest.numpy())
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        frame.to_csv(path, index_label="row")
-    except OSError as error:
-        raise InputError(f"cannot write {str(path)!r}: {error}") from error
+    write_text(path, frame.to_csv(index_label="row"))

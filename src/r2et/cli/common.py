@@ -1,7 +1,6 @@
 """What the commands share: options, parsing, printing."""
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -76,17 +75,6 @@ def split_names(option: str, text: str) -> list[str]:
     if not all(names):
         raise InputError(f"{option} takes names separated by commas, got {text!r}")
     return names
-
-
-def check_writable(path: Path) -> None:
-    """Say so before an hour of work if a file cannot be written there in the end."""
-    nearest = next(folder for folder in path.absolute().parents if folder.exists())
-    if path.is_dir():
-        raise InputError(f"cannot write {str(path)!r}: it is a folder; give the name of a file")
-    if not nearest.is_dir():
-        raise InputError(f"cannot write {str(path)!r}: {str(nearest)!r} is not a folder")
-    if not os.access(path if path.exists() else nearest, os.W_OK):
-        raise InputError(f"cannot write {str(path)!r}: permission denied")
 
 
 def interactive(as_json: bool) -> bool:

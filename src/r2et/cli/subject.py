@@ -102,7 +102,11 @@ class SubjectOptions:
         table = loading.read_table(self.data, self.target or recorded, columns)
         classes = None if self.classes is None else split_names("--classes", self.classes)
         rows, which = loading.choose_rows(table, models, limit, self.seed, self.all_rows)
-        return [loading.from_table(opened, table, rows, classes, which) for opened in models]
+        subjects = [loading.from_table(opened, table, rows, classes, which) for opened in models]
+        for subject in subjects:
+            for note in subject.notes:
+                typer.echo(f"note: {subject.name}: {note}", err=True)
+        return subjects
 
     def subject(self, limit: int) -> "Subject":
         """The model on its rows."""

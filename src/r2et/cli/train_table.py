@@ -2,7 +2,7 @@
 
 import textwrap
 import warnings
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +68,8 @@ def train_table(
 
     from r2et import loading
     from r2et.estimator import StableClassifier
-    from r2et.loading.origins import Origin, file_digest, hold_out, save_origin
+    from r2et.estimator.saving import save
+    from r2et.loading.origins import Origin, hold_out
 
     if not 0 <= options.test_fraction < 1:
         raise InputError(f"--test-fraction is a share from 0 to below 1, got {options.test_fraction}")
@@ -103,9 +104,8 @@ def train_table(
         random_state=seed,
         **schedule,
     ).fit(train.frame, train.labels.to_numpy())
-    classifier.save(output)
-    origin = Origin(table.target, file_digest(table.path), len(numbers), tuple(held_out.tolist()))
-    save_origin(origin, output)
+    origin = Origin(table.target, table.sha256, len(numbers), tuple(held_out.tolist()))
+    save(classifier, output, asdict(origin))
     found = {
         "data": str(options.path),
         "target": table.target,

@@ -114,8 +114,18 @@ UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases/adult/"
         features=28,
         classes=2,
         files=(
-            RemoteFile("adult.data", UCI + "adult.data", "5d7c39d7b8804f071cdd1f2a7c460872"),
-            RemoteFile("adult.test", UCI + "adult.test", "35238206dfdf7f1fe215bbb874adecdc"),
+            RemoteFile(
+                "adult.data",
+                UCI + "adult.data",
+                md5="5d7c39d7b8804f071cdd1f2a7c460872",
+                sha256="5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
+            ),
+            RemoteFile(
+                "adult.test",
+                UCI + "adult.test",
+                md5="35238206dfdf7f1fe215bbb874adecdc",
+                sha256="a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
+            ),
         ),
     )
 )

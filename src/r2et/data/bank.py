@@ -57,7 +57,8 @@ FEATURES: tuple[Feature, ...] = (
             RemoteFile(
                 "bank-full.csv",
                 "https://archive.ics.uci.edu/ml/machine-learning-databases/00222/bank.zip",
-                "e6b0ca77f3f200ec5428e04dd104da53",
+                md5="e6b0ca77f3f200ec5428e04dd104da53",
+                sha256="d1513ec63b385506f7cfce9f2c5caa9fe99e7ba4e8c3fa264b3aaf0f849ed32d",
                 zipped=True,
             ),
         ),

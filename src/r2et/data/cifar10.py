@@ -25,7 +25,8 @@ RECORD = 1 + 3 * 32 * 32
 WHOLE = RemoteFile(
     "cifar-10-binary.tar.gz",
     "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
-    "c32a1d4ab5d03f1284b67883e8d87530",
+    md5="c32a1d4ab5d03f1284b67883e8d87530",
+    sha256="c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
 )
 SUBSET = ManualFile(
     "cifar10_10k2k.npz",

@@ -70,7 +70,8 @@ KEEP = {
             RemoteFile(
                 "compas-scores-two-years.csv",
                 "https://raw.githubusercontent.com/propublica/compas-analysis/master/compas-scores-two-years.csv",
-                "9165d40c400bba93a8cffece2b74622b",
+                md5="9165d40c400bba93a8cffece2b74622b",
+                sha256="c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d",
             ),
         ),
         targets=("score", "two_year_recid"),

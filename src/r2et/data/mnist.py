@@ -26,15 +26,31 @@ DIGITS = (3, 8)
 TRAIN_PAIRS, VALIDATION_PAIRS, TEST_PAIRS = 2400, 300, 600
 
 
-def _remote(name: str, md5: str) -> RemoteFile:
-    return RemoteFile(name, f"{MIRROR}{name}.gz", md5, gzipped=True)
+def _remote(name: str, md5: str, sha256: str) -> RemoteFile:
+    return RemoteFile(name, f"{MIRROR}{name}.gz", md5, sha256=sha256, gzipped=True)
 
 
 FILES = (
-    _remote("train-images-idx3-ubyte", "6bbc9ace898e44ae57da46a324031adb"),
-    _remote("train-labels-idx1-ubyte", "a25bea736e30d166cdddb491f175f624"),
-    _remote("t10k-images-idx3-ubyte", "2646ac647ad5339dbf082846283269ea"),
-    _remote("t10k-labels-idx1-ubyte", "27ae3e4e09519cfbb04c329615203637"),
+    _remote(
+        "train-images-idx3-ubyte",
+        "6bbc9ace898e44ae57da46a324031adb",
+        "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+    ),
+    _remote(
+        "train-labels-idx1-ubyte",
+        "a25bea736e30d166cdddb491f175f624",
+        "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+    ),
+    _remote(
+        "t10k-images-idx3-ubyte",
+        "2646ac647ad5339dbf082846283269ea",
+        "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+    ),
+    _remote(
+        "t10k-labels-idx1-ubyte",
+        "27ae3e4e09519cfbb04c329615203637",
+        "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+    ),
 )
 STAND_IN = ManualFile("mnist.npz", "It holds x_train, y_train, x_test and y_test, as the file of Keras does.")
 

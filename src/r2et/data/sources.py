@@ -1,5 +1,6 @@
 """Where files come from: the folder named by R2ET_DATA, then the cache, then a checked download."""
 
+import errno
 import gzip
 import os
 import shutil
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from r2et._checks import DataError
+from r2et._files import WriteError, move, writing
 from r2et._progress import Advance, progress_bar
 
 
@@ -21,7 +23,7 @@ class RemoteFile:
     Args:
         name: what it is called on disk; in an archive also the name of the member.
         url: where it is downloaded from.
-        md5: its checksum; of what is unpacked, not of the archive.
+        md5, sha256: its checksums, of what is unpacked, not of the archive; "" = not known.
         zipped: the address is that of a zip archive with the file in it.
         gzipped: the address is that of the file compressed by gzip.
     """
@@ -31,6 +33,13 @@ class RemoteFile:
     md5: str
     zipped: bool = False
     gzipped: bool = False
+    sha256: str = ""
+
+    @property
+    def checksums(self) -> dict[str, str]:
+        """Those that are known, by their kind, the stronger one first."""
+        known = {"sha256": self.sha256, "md5": self.md5}
+        return {kind: value for kind, value in known.items() if value}
 
 
 @dataclass(frozen=True)
@@ -69,7 +78,7 @@ def find(folder: str, file: File) -> Path | None:
         if os.path.isfile(own):
             return own
     cached = cache_folder() / folder / file.name
-    if os.path.isfile(cached) and (isinstance(file, ManualFile) or _md5(cached) == file.md5):
+    if os.path.isfile(cached) and (isinstance(file, ManualFile) or not _damage(cached, file)):
         return cached
     return None
 
@@ -103,24 +112,26 @@ def _download(folder: str, file: RemoteFile, destination: Path, progress: bool) 
             scratch = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix=".part-", dir=cache)))
         except OSError as error:
             raise _unwritable(cache, folder, file, error) from error
-        arrived = scratch / "download"
-        _transfer(folder, file, arrived, progress)
-        if file.zipped:
-            arrived = _unzip(file, arrived, scratch / "member")
-        elif file.gzipped:
-            arrived = _gunzip(file, arrived, scratch / "unpacked")
-        found = _md5(arrived)
-        if found != file.md5:
-            raise DataError(
-                f"{file.name} from {file.url} has the wrong checksum (md5 {found}, expected {file.md5}), so "
-                f"it was not kept: the download was damaged or the public file has changed. If you trust "
-                f"it, {_by_hand(folder, file)}"
-            )
         try:
-            destination.parent.mkdir(exist_ok=True)
-            os.replace(arrived, destination)
-        except OSError as error:
-            raise _unwritable(destination.parent, folder, file, error) from error
+            move(_checked(folder, file, scratch, progress), destination)
+        except WriteError as error:
+            raise _unwritable(destination.parent, folder, file, error.reason) from error
+
+
+def _checked(folder: str, file: RemoteFile, scratch: Path, progress: bool) -> Path:
+    """A file in the scratch folder, downloaded, unpacked, and the one that it should be."""
+    arrived = scratch / "download"
+    _transfer(folder, file, arrived, progress)
+    if file.zipped:
+        arrived = _unzip(file, arrived, scratch / "member")
+    elif file.gzipped:
+        arrived = _gunzip(file, arrived, scratch / "unpacked")
+    if damage := _damage(arrived, file):
+        raise DataError(
+            f"{file.name} from {file.url} has the wrong checksum ({damage}), so it was not kept: the download was "
+            f"damaged or the public file has changed. If you trust it, {_by_hand(folder, file)}"
+        )
+    return arrived
 
 
 def _transfer(folder: str, file: RemoteFile, path: Path, progress: bool) -> None:
@@ -135,6 +146,8 @@ def _transfer(folder: str, file: RemoteFile, path: Path, progress: bool) -> None
         try:
             get(file.url, str(path), None)
         except OSError as error:  # every error of requests is one
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise WriteError(str(path), os.strerror(error.errno)) from error
             raise DataError(
                 f"{file.name} of data set {folder!r} is neither in R2ET_DATA nor in the cache, and could not "
                 f"be downloaded from {file.url}: {error}. Check the network, or {_by_hand(folder, file)}"
@@ -143,7 +156,7 @@ def _transfer(folder: str, file: RemoteFile, path: Path, progress: bool) -> None
 
 def _unzip(file: RemoteFile, archive: Path, target: Path) -> Path:
     try:
-        with zipfile.ZipFile(archive) as zipped, zipped.open(file.name) as source, target.open("wb") as out:
+        with zipfile.ZipFile(archive) as zipped, zipped.open(file.name) as source, writing(target) as out:
             shutil.copyfileobj(source, out)
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError) as error:
         raise DataError(f"{file.url} is not a zip archive with {file.name} in it: {error}") from error
@@ -152,20 +165,25 @@ def _unzip(file: RemoteFile, archive: Path, target: Path) -> Path:
 
 def _gunzip(file: RemoteFile, archive: Path, target: Path) -> Path:
     try:
-        with gzip.open(archive) as source, target.open("wb") as out:
+        with gzip.open(archive) as source, writing(target) as out:
             shutil.copyfileobj(source, out)
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise DataError(f"{file.url} is not {file.name} compressed by gzip: {error}") from error
     return target
 
 
-def _md5(path: Path) -> str:
+def _damage(path: Path, file: RemoteFile) -> str:
+    """Which checksum of a file is not the published one, in words; "" = all that are known are right."""
     import pooch
 
-    try:
-        return str(pooch.file_hash(str(path), alg="md5"))
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
+    for kind, expected in file.checksums.items():
+        try:
+            found = str(pooch.file_hash(str(path), alg=kind))
+        except OSError as error:
+            raise DataError(f"{path} cannot be read: {error}") from error
+        if found != expected:
+            return f"{kind} {found}, expected {expected}"
+    return ""
 
 
 def _remove_if_empty(folder: Path) -> None:
@@ -173,7 +191,7 @@ def _remove_if_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def _unwritable(path: Path, folder: str, file: RemoteFile, error: OSError) -> DataError:
+def _unwritable(path: Path, folder: str, file: RemoteFile, error: OSError | str) -> DataError:
     return DataError(
         f"the cache folder {path} cannot be written: {error}. Set R2ET_CACHE to a folder that can, "
         f"or {_by_hand(folder, file)}"

@@ -13,14 +13,20 @@ from r2et.estimator.search import Sanity
 from r2et.training import load_model, save_model
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import nn
+
     from r2et.estimator.classifier import StableClassifier
 
 VERSION = 1
 NAME = "StableClassifier"
 
 
-def save(fitted: "StableClassifier", path: str | os.PathLike[str]) -> None:
-    """Write a fitted classifier into a folder, atomically."""
+def save(
+    fitted: "StableClassifier", path: str | os.PathLike[str], origin: "Mapping[str, Any] | None" = None
+) -> None:
+    """Write a fitted classifier into a folder, atomically, and which rows of which file it was trained on."""
     parameters = fitted.get_params(deep=False)
     if isinstance(fitted.random_state, np.random.RandomState):
         parameters["random_state"] = None  # a generator is a state, not a setting
@@ -39,13 +45,19 @@ def save(fitted: "StableClassifier", path: str | os.PathLike[str]) -> None:
         candidates=_plain(fitted.candidates_.to_dict("records")),
         history=_plain(fitted.history_.to_dict("records")),
         sanity=asdict(fitted.sanity_),
+        **({} if origin is None else {"origin": _plain(dict(origin))}),
     )
 
 
 def load(kind: "type[StableClassifier]", path: str | os.PathLike[str]) -> "StableClassifier":
     """Read what `save` wrote; anything else is a CheckpointError."""
-    model, saved = load_model(path)
-    where = str(path)
+    return restore(kind, *load_model(path), str(path))
+
+
+def restore(
+    kind: "type[StableClassifier]", model: "nn.Module", saved: dict[str, Any], where: str
+) -> "StableClassifier":
+    """A classifier from its network and what was saved with it; `where` is for the error messages."""
     if saved.get("estimator") != NAME:
         raise CheckpointError(f"{where!r} holds a model, but not a {NAME}: use r2et.load_model")
     if saved.get("estimator_version") != VERSION:

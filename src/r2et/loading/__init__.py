@@ -2,7 +2,7 @@
 
 from r2et.loading.factories import load_from_factory
 from r2et.loading.models import OpenedModel, open_model
-from r2et.loading.origins import Origin, read_origin, save_origin
+from r2et.loading.origins import Origin
 from r2et.loading.programs import Program, load_program
 from r2et.loading.subjects import Subject, choose_rows, from_data_set, from_table
 from r2et.loading.tables import LabelledTable, class_numbers, class_order, numeric_inputs, read_frame, read_table
@@ -23,7 +23,5 @@ __all__ = [
     "numeric_inputs",
     "open_model",
     "read_frame",
-    "read_origin",
     "read_table",
-    "save_origin",
 ]

@@ -11,6 +11,7 @@ from torch import nn
 
 from r2et._checks import InputError
 from r2et.estimator import StableClassifier
+from r2et.estimator.saving import restore
 from r2et.loading.factories import is_factory, load_from_factory
 from r2et.loading.origins import Origin, read_origin
 from r2et.loading.programs import EXPORT, Program, load_program
@@ -96,8 +97,9 @@ def _from_folder(text: str, path: Path) -> OpenedModel:
     name = (path if path.is_dir() else path.parent).resolve().name
     if "estimator" not in information:
         return OpenedModel(text, name, "checkpoint", model, information=information)
-    classifier = StableClassifier.load(path)
-    origin = read_origin(path) if path.is_dir() else None
+    # not a second reading: another model may be in this folder by then
+    classifier = restore(StableClassifier, model, information, text)
+    origin = read_origin(information, text)
     return OpenedModel(text, name, "classifier", classifier.model_, classifier, information, origin)
 
 

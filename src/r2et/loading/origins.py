@@ -1,17 +1,20 @@
-"""Which rows of which file a classifier was trained on, so that an audit can take the others."""
+"""Which rows of which file a classifier was trained on, so that an audit can take the others.
+
+It is saved in the classifier's own JSON file: one write replaces both, so that no model has the rows of another.
+"""
 
 import hashlib
-import json
+import operator
 import os
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from r2et._checks import CheckpointError
-
-FILE = "origin.json"
+from r2et._checks import CheckpointError, DataError
 
 
 @dataclass(frozen=True)
@@ -30,38 +33,62 @@ class Origin:
     rows: int
     held_out: tuple[int, ...]
 
+    def __post_init__(self) -> None:
+        if not all(0 <= row < self.rows for row in self.held_out):
+            raise CheckpointError(
+                f"rows {min(self.held_out)} to {max(self.held_out)} were held out, but the file of the training "
+                f"has {self.rows} rows"
+            )
 
-def save_origin(origin: Origin, folder: str | os.PathLike[str]) -> None:
-    """Write `origin.json` beside a saved classifier."""
-    (Path(folder) / FILE).write_text(json.dumps(asdict(origin)) + "\n")
+    def caveat(self, name: str, sha256: str, rows: NDArray[np.int64]) -> str:
+        """What to know about rows of a file, by position, before believing figures from them; "" = nothing.
+
+        >>> origin = Origin("bought", "ab", 4, (1, 3))
+        >>> origin.caveat("people.csv", "ab", np.array([1, 3]))
+        ''
+        >>> origin.caveat("people.csv", "ab", np.array([1, 2]))
+        '1 of these 2 rows was in the training of this model: on new rows it may do worse'
+        """
+        if sha256 != self.sha256:
+            return (
+                f"{name} is not the file that this model was trained on (its checksum differs): rows of the "
+                "training may be among these, and on new rows the model may do worse"
+            )
+        seen = len(np.setdiff1d(rows, self.held_out))
+        if not seen:
+            return ""
+        verb = "was" if seen == 1 else "were"
+        return (
+            f"{seen} of these {len(rows)} rows {verb} in the training of this model: on new rows it may do worse"
+        )
 
 
-def read_origin(folder: str | os.PathLike[str]) -> Origin | None:
-    """What `save_origin` wrote; None where there is none.
+def read_origin(information: Mapping[str, Any], source: str) -> Origin | None:
+    """The origin in what was saved with a classifier; None where there is none.
 
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_origin(Origin("bought", "ab", 4, (1, 3)), folder)
-    ...     read_origin(folder)
+    >>> saved = {"target": "bought", "sha256": "ab", "rows": 4, "held_out": [1, 3]}
+    >>> read_origin({"origin": saved}, "plain")
     Origin(target='bought', sha256='ab', rows=4, held_out=(1, 3))
     """
-    path = Path(folder) / FILE
-    if not path.exists():
+    saved = information.get("origin")
+    if saved is None:
         return None
     try:
-        read = json.loads(path.read_bytes())
-        held_out = tuple(int(row) for row in read["held_out"])
-        return Origin(str(read["target"]), str(read["sha256"]), int(read["rows"]), held_out)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        held_out = tuple(map(operator.index, saved["held_out"]))
+        return Origin(str(saved["target"]), str(saved["sha256"]), operator.index(saved["rows"]), held_out)
+    except (ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
-            f"{str(path)!r} cannot be read: {error}. Train again, or delete this file"
+            f"{source!r} says wrongly which rows it was trained on: {error}. Train it again"
         ) from error
 
 
 def file_digest(path: str | os.PathLike[str]) -> str:
     """The SHA-256 of a file."""
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        with Path(path).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"{str(path)!r} cannot be read: {error.strerror}") from error
 
 
 def hold_out(labels: NDArray[np.int64], fraction: float, seed: int) -> NDArray[np.int64]:

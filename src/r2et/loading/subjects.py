@@ -1,7 +1,7 @@
 """A model together with the rows it is measured on: what the commands attack, certify and audit."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from r2et import data
-from r2et._checks import InputError, check_labels
+from r2et._checks import CheckpointError, InputError, check_labels
 from r2et.attacks import Domain
 from r2et.auditing import Audit, audit
 from r2et.data.layouts import GraphLayout, ImageLayout
 from r2et.explain import Explainer, Gradient
 from r2et.loading.models import OpenedModel
-from r2et.loading.origins import file_digest
 from r2et.loading.tables import LabelledTable, class_numbers, class_order, numeric_inputs
 from r2et.training import create_explainer
 from r2et.training.fitting import check_runs
@@ -40,6 +39,7 @@ class Subject:
         row_numbers: of the rows in their file, from 0; empty for a data set.
         feature_names, class_names, layout: for reports.
         preset: radius and steps of the attack, as saved with an r2et checkpoint.
+        notes: what to know before believing figures from these rows, as sentences without their full stop.
     """
 
     name: str
@@ -57,6 +57,7 @@ class Subject:
     class_names: tuple[str, ...] = field(default=(), repr=False)
     layout: ImageLayout | GraphLayout | None = field(default=None, repr=False)
     preset: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    notes: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def rows_at_once(self) -> int:
@@ -69,7 +70,7 @@ class Subject:
         if self.row_numbers:
             # a frame, because it tells the report what its rows are called
             x = pd.DataFrame(self.x.cpu().numpy(), index=pd.Index(self.row_numbers), columns=self.feature_names)
-        return audit(
+        finding = audit(
             self.model,
             x,
             self.y,
@@ -83,6 +84,7 @@ class Subject:
             name=self.name,
             **options,
         )
+        return replace(finding, notes=self.notes)
 
 
 def from_data_set(
@@ -161,7 +163,9 @@ def from_table(
         classes: labels in the order of the model's outputs; None = sorted.
         which: which rows these are, in words.
     """
-    chosen = table if rows is None else table.rows(rows)
+    rows = np.arange(len(table.frame)) if rows is None else rows
+    chosen = table.rows(rows)
+    caveat = "" if opened.origin is None else opened.origin.caveat(table.path.name, table.sha256, rows)
     shared: dict[str, Any] = {
         "name": opened.name,
         "data": table.path.name,
@@ -170,6 +174,7 @@ def from_table(
         "explainer": Gradient(),
         "row_numbers": tuple(chosen.frame.index.tolist()),
         "preset": opened.information.get("attack", {}),
+        "notes": (caveat,) if caveat else (),
     }
     if opened.classifier is not None:
         if classes is not None:
@@ -231,14 +236,15 @@ def choose_rows(
         Positions of rows in their order, and a sentence on which they are.
     """
     rows = np.arange(len(table.frame))
-    origins = [opened.origin for opened in models if opened.origin is not None]
     which = "rows"
-    if origins and not every:
-        digest = file_digest(table.path)
-        for origin in origins:
-            if origin.sha256 == digest and origin.held_out:
-                rows = np.intersect1d(rows, np.array(origin.held_out))
-                which = "rows that training did not see"
+    if not every:
+        known = [opened for opened in models if _held_out(opened, table)]
+        for opened in known:
+            rows = np.intersect1d(rows, _held_out(opened, table))
+        if known:
+            # what the others were trained on is not known, so nothing is said about them
+            whose = "" if len(known) == len(models) else f" of {', '.join(opened.name for opened in known)}"
+            which = f"rows that training{whose} did not see"
         if not len(rows):
             raise InputError(
                 f"every row of {str(table.path)!r} was in the training of one of the models: train them with one "
@@ -249,6 +255,19 @@ def choose_rows(
         rows = np.sort(np.random.default_rng(seed).permutation(rows)[:limit])
         return rows, f"{limit} of the {found} {which}, drawn at random (--limit)"
     return rows, f"{found} {which}"
+
+
+def _held_out(opened: OpenedModel, table: LabelledTable) -> tuple[int, ...]:
+    """The rows of this very table that a model has not seen; none if that is not known."""
+    origin = opened.origin
+    if origin is None or origin.sha256 != table.sha256:
+        return ()
+    if origin.rows != len(table.frame):
+        raise CheckpointError(
+            f"{opened.source!r} was trained on a file of {origin.rows} rows, {str(table.path)!r} has the same "
+            f"checksum but {len(table.frame)} rows: train it again"
+        )
+    return origin.held_out
 
 
 def _columns_of_fit(opened: OpenedModel, table: LabelledTable) -> Any:

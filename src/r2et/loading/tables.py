@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from r2et._checks import DataError, InputError, suggestion
+from r2et.loading.origins import file_digest
 
 Series: TypeAlias = "pd.Series[Any]"
 
@@ -30,12 +31,14 @@ class LabelledTable:
         frame: the columns that a model sees, N rows labelled by their number in the file.
         target: the name of the column of labels.
         labels: N labels, as they are in the file.
+        sha256: of the file's bytes.
     """
 
     path: Path
     frame: pd.DataFrame = field(repr=False)
     target: str
     labels: Series = field(repr=False)
+    sha256: str = field(default="", repr=False)
 
     def rows(self, numbers: NDArray[np.int64]) -> "LabelledTable":
         """The same with some rows only, by their position."""
@@ -94,7 +97,10 @@ def read_table(
     (['age', 'pay'], ['yes', 'no'])
     """
     path = Path(path)
+    sha256 = file_digest(path) if path.is_file() else ""
     frame = read_frame(path)
+    if sha256 and file_digest(path) != sha256:
+        raise DataError(f"{str(path)!r} changed while it was read: wait until it is whole")
     known = frame.columns.tolist()
     if target is None:
         raise InputError(f"{str(path)!r} is a table: name the column to predict by --target; it has {_few(known)}")
@@ -117,7 +123,7 @@ def read_table(
             f"column {target!r} of {str(path)!r} misses {len(missing)} of {len(labels)} labels, first in row "
             f"{missing[0]} (counted from 0): leave these rows out"
         )
-    return LabelledTable(path, frame[wanted], target, labels)
+    return LabelledTable(path, frame[wanted], target, labels, sha256)
 
 
 def numeric_inputs(frame: pd.DataFrame, dtype: torch.dtype = torch.float32) -> Tensor:

@@ -139,6 +139,7 @@ class Content:
         warnings: severity, code, where, message and repair of each finding about the model.
         settings: how all of it was computed.
         scale: typical standard deviation of a feature; None = not known.
+        notes: what to know about the rows before believing the figures, as sentences without their full stop.
     """
 
     name: str
@@ -163,6 +164,7 @@ class Content:
     warnings: Sequence[Mapping[str, str]] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     scale: float | None = None
+    notes: Sequence[str] = ()
 
     @property
     def worst(self) -> Mapping[str, Any]:

@@ -7,12 +7,12 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from markupsafe import Markup
 
 from r2et._checks import InputError
+from r2et._files import write_text
 from r2et.report import charts, embedding, images, words
 from r2et.report.content import Content
 
@@ -35,7 +35,7 @@ def write(
     path: str | os.PathLike[str],
     title: str = "",
 ) -> None:
-    """Write a report as one self-contained HTML file.
+    """Write a report as one self-contained HTML file; an old one stays until the new one is whole.
 
     Args:
         audits: an audit, or several by name, of models on the same rows with the same k: they are compared.
@@ -50,8 +50,7 @@ def write(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write({"network": network, "linear": linear}, f"{folder}/report.html")
     """
-    text = render(audits, title)
-    Path(path).write_text(text, encoding="utf-8")
+    write_text(path, render(audits, title))
 
 
 def render(

@@ -2,7 +2,8 @@
 
 A checkpoint is a JSON file that names its tensor file and that file's SHA-256. The tensors are written first and
 under a new name, the JSON file is then replaced atomically: whoever reads it finds a complete checkpoint, the old
-one or the new one, also when the process was killed in between.
+one or the new one, also when the process was killed in between. Savers of one folder wait for each other, so that
+none removes what another is about to name.
 """
 
 import hashlib
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from r2et._checks import CheckpointError, InputError
+from r2et._files import WriteError, locked, write_bytes
 from r2et.models import create
 
 FORMAT = "r2et-checkpoint"
@@ -45,21 +47,49 @@ def write(folder: Path, name: str, content: dict[str, Any], tensors: dict[str, T
     path = folder / f"{name}.json"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _replace(tensor_file, blob)
-        _replace(path, text.encode())
-        for old in folder.iterdir():
-            ours = re.fullmatch(rf"{re.escape(name)}-[0-9a-f]{{12}}\.safetensors", old.name) and old != tensor_file
-            # left behind by a process that was killed in the middle of writing
-            unfinished = re.fullmatch(rf"\.{re.escape(name)}[-.].*\.tmp", old.name)
-            if ours or unfinished:
-                old.unlink(missing_ok=True)
-    except OSError as error:
-        raise CheckpointError(f"cannot write a checkpoint to {str(folder)!r}: {error}") from error
+        with locked(folder):
+            write_bytes(tensor_file, blob)
+            write_bytes(path, text.encode())
+            _remove_older(folder, name, tensor_file)
+    except (OSError, WriteError) as error:
+        reason = error.reason if isinstance(error, WriteError) else error
+        raise CheckpointError(f"cannot write a checkpoint to {str(folder)!r}: {reason}") from error
     return path
 
 
+def _remove_older(folder: Path, name: str, tensor_file: Path) -> None:
+    for old in folder.iterdir():
+        ours = re.fullmatch(rf"{re.escape(name)}-[0-9a-f]{{12}}\.safetensors", old.name) and old != tensor_file
+        # of a process that was killed in the middle of writing: whoever is alive waits for the lock
+        unfinished = re.fullmatch(rf"\.{re.escape(name)}[-.].*\.tmp", old.name)
+        if ours or unfinished:
+            old.unlink(missing_ok=True)
+
+
 def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Read what `write` wrote; anything else is a CheckpointError."""
+    """Read what `write` wrote, also while somebody writes it anew; anything else is a CheckpointError."""
+    failed: tuple[int, ...] | None = None
+    while True:
+        current = _identity(path)
+        try:
+            return _read_once(path)
+        except CheckpointError:
+            # a saver may have replaced the checkpoint between its two files; of one that stays, the error is true
+            if current == failed or current is None:
+                raise
+            failed = current
+
+
+def _identity(path: Path) -> tuple[int, ...] | None:
+    """Of the file that is at a path at the moment."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
+
+
+def _read_once(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     from safetensors.torch import load
 
     try:
@@ -180,15 +210,3 @@ def _decode(value: Any) -> Any:
     if value.keys() == {"__pairs__"}:
         return {_decode(key): _decode(entry) for key, entry in value["__pairs__"]}
     return {key: _decode(entry) for key, entry in value.items()}
-
-
-def _replace(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

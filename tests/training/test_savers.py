@@ -31,7 +31,7 @@ SAVER = """
         try:
             if loads:
                 found, information = load_model("run")
-                assert float(found.weight[0, 0]) == information["number"], "the parts of two checkpoints"
+                assert found.weight[0, 0].item() == information["number"], "the parts of two checkpoints"
             else:
                 save_model(network, "run", number=number, turn=turn)
         except Exception as error:
@@ -65,7 +65,7 @@ def test_processes_that_save_and_load_the_same_folder(tmp_path):
     outputs = [process.communicate(timeout=120)[0].strip() for process in running]
     assert outputs == ["0 []"] * len(kinds)
     found, information = load_model(tmp_path / "run")
-    assert float(found.weight[0, 0]) == information["number"] in (1, 2, 3)
+    assert found.weight[0, 0].item() == information["number"] in (1, 2, 3)
     assert len(list((tmp_path / "run").iterdir())) == 2, "the JSON file and its tensors, no lock and no leftovers"
 
 
@@ -79,7 +79,7 @@ def test_threads_that_save_and_load_the_same_folder(tmp_path):
     def load(_: int) -> None:
         for _ in range(60):
             found, information = load_model(tmp_path)
-            assert float(found.weight[0, 0]) == information["number"]
+            assert found.weight[0, 0].item() == information["number"]
 
     with ThreadPoolExecutor(6) as pool:
         tasks = [*(pool.submit(save, number) for number in range(1, 5)), *(pool.submit(load, n) for n in range(2))]
@@ -103,7 +103,7 @@ def test_a_reader_between_the_files_of_a_saver_gets_the_new_checkpoint(tmp_path,
 
     monkeypatch.setattr(checkpoints, "_decode", decode_slowly)
     found, information = load_model(tmp_path)
-    assert float(found.weight[0, 0]) == information["number"] == 2
+    assert found.weight[0, 0].item() == information["number"] == 2
 
 
 def test_a_checkpoint_that_lacks_its_tensors_for_good_is_still_an_error(tmp_path):
@@ -130,7 +130,7 @@ def test_a_saver_waits_for_a_live_one_and_not_for_a_killed_one(tmp_path):
         holder.communicate()
     saver.join(30)
     assert not saver.is_alive()
-    assert float(load_model(tmp_path)[0].weight[0, 0]) == 1
+    assert load_model(tmp_path)[0].weight[0, 0].item() == 1
 
 
 def test_where_a_folder_cannot_be_locked_a_file_in_it_is(tmp_path, monkeypatch):
@@ -139,6 +139,6 @@ def test_where_a_folder_cannot_be_locked_a_file_in_it_is(tmp_path, monkeypatch):
     monkeypatch.setattr(_files, "_lock", lambda folder: None)
     for number in (1, 2):
         save_model(network(number), tmp_path)
-    assert float(load_model(tmp_path)[0].weight[0, 0]) == 2
+    assert load_model(tmp_path)[0].weight[0, 0].item() == 2
     names = {path.name for path in tmp_path.iterdir() if not path.name.startswith("checkpoint")}
     assert names <= {".lock"}

@@ -414,7 +414,7 @@ def test_save_and_load(tmp_path):
 
 
 def test_files_that_are_not_counts_are_refused(tmp_path):
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(InputError, match="there is no file"):
         NoisyCounts.load(tmp_path / "nothing")
     text, pickled, other, wrong = (tmp_path / name for name in ("text", "pickled.npz", "other.npz", "wrong.npz"))
     text.write_text("hello")

@@ -51,7 +51,7 @@ class TestRead:
             read_table(path, ["size", "ok"])
 
     def test_unreadable(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match="cannot be read"):
+        with pytest.raises(DataError, match="is a folder, not a file"):
             read_table(tmp_path, ["size"])
 
 

@@ -196,9 +196,10 @@ def test_weights_that_do_not_fit_change_nothing(change, message):
 
 def test_files_that_are_no_weights(tmp_path):
     (tmp_path / "weights.safetensors").write_bytes(b"not tensors")
-    for name in ("weights.safetensors", "missing.safetensors"):
-        with pytest.raises(InputError, match=f"{name}' is not a readable safetensors file"):
-            small().load_weights(tmp_path / name)
+    told = {"weights": "weights.safetensors' is not a readable safetensors file", "missing": "there is no file"}
+    for name, message in told.items():
+        with pytest.raises(InputError, match=message):
+            small().load_weights(tmp_path / f"{name}.safetensors")
 
 
 def test_a_replaced_last_layer_is_described():

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from r2et._foreign import typed
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -68,4 +70,4 @@ def cell_from(content: Mapping[str, Any]) -> Cell:
     >>> cell_from(json.loads(json.dumps(cell.to_dict()))) == cell
     True
     """
-    return Cell(**content)
+    return typed(dict(content), Cell, "it does not describe a cell")

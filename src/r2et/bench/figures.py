@@ -3,10 +3,11 @@
 import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from r2et._checks import InputError, check_choice
 from r2et._files import writing
+from r2et._foreign import in_words
 from r2et.bench.records import Store
 from r2et.bench.results import DATA_TITLES, Results, Row
 from r2et.bench.saliency import saliency
@@ -16,6 +17,25 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK, OURS, OTHER, FRONT = "#444444", "#c2571a", "#5b7fa6", "#b3261e"
+_Points = TypedDict(
+    "_Points",
+    {
+        "thickness, adversarial": list[float],
+        "thickness, Gaussian mean": list[float],
+        "thickness, Gaussian minimum": list[float],
+        "Hessian norm": list[float],
+        "first flip": list[float],
+    },
+)
+
+
+class _AttackPoint(TypedDict):
+    attack: str
+    weights: str
+    sensitivity: float
+    precision: float
+
+
 MEASURES = ("thickness, adversarial", "thickness, Gaussian mean", "thickness, Gaussian minimum", "Hessian norm")
 RULES = {"none": "o", "fixed": "s", "gda": "^", "hedge": "D", "qp": "P"}
 
@@ -28,7 +48,13 @@ def draw(name: str, results: Results, store: Store, path: Path, method: str = "v
     check_choice("figure", name, FIGURES)
     if path.suffix not in (".svg", ".png", ".pdf"):
         raise InputError(f"a figure is written as .svg, .png or .pdf, got {str(path)!r}")
-    save(saliency(results, store, method) if name == "saliency" else FIGURES[name](results, store), path)
+    try:
+        figure = saliency(results, store, method) if name == "saliency" else FIGURES[name](results, store)
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(f"the records cannot be drawn as {name!r}: {in_words(error)}") from error
+    save(figure, path)
 
 
 def save(figure: "Figure", path: Path) -> None:
@@ -55,12 +81,13 @@ def correlation(results: Results, store: Store) -> "Figure":
     _check(rows, "correlation")
     figure, axes = _grid(len(rows), len(MEASURES), 2.5, 2.0)
     for line, row in zip(axes, rows, strict=True):
-        points, pearson = row.first("correlation/points"), row.first("correlation/pearson")
+        points = row.first("correlation/points", _Points)
+        pearson = row.first("correlation/pearson", dict[str, float | None]) or {}
         for axis, measure in zip(line, MEASURES, strict=True):
             # thousands of dots as shapes of their own would make a file of megabytes
             colour = OURS if row.ours else OTHER
             axis.scatter(points[measure], points["first flip"], s=7, alpha=0.5, color=colour, rasterized=True)
-            value = pearson[measure]
+            value = pearson.get(measure)
             axis.set_title(f"{measure}\nr = {'-' if value is None else f'{value:.2f}'}", fontsize=8, color=INK)
             _tidy(axis)
         line[0].set_ylabel(f"{row.title}, {_title(row.data)}\nfirst flip", fontsize=8, color=INK)
@@ -74,7 +101,7 @@ def attacks(results: Results, store: Store) -> "Figure":
     figure, axes = _grid(len(rows), 2, 4.2, 3.2)
     colours = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000")
     for line, row in zip(axes, rows, strict=True):
-        points = row.first("constrained/points")
+        points = row.first("constrained/points", list[_AttackPoint])
         for axis, attack in zip(line, ("ERAttack", "MSEAttack"), strict=True):
             own = [point for point in points if point["attack"] == attack]
             for (rule, marker), colour in zip(RULES.items(), colours, strict=True):
@@ -161,7 +188,8 @@ def magnitude(results: Results, store: Store) -> "Figure":
     _check(rows, "magnitude")
     figure, axes, first = _panels(len(rows), 4, 2.8, 2.4)
     for axis, row in zip(axes, rows, strict=True):
-        ranks, values = row.first("magnitude/rank"), row.first("magnitude/magnitude")
+        ranks = row.first("magnitude/rank", list[float])
+        values = row.first("magnitude/magnitude", list[float]) or []
         axis.plot(ranks, values, color=OTHER, marker="." if len(ranks) < 40 else None)
         k = 8 if len(ranks) < 40 else 50
         axis.axvline(k + 0.5, color=FRONT, linewidth=0.8, linestyle="--")

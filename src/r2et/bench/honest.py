@@ -107,7 +107,7 @@ def accurate(row: Row) -> bool:
     margins = [
         record["training"]["validation auc"] - record["training"]["threshold"]
         for record in row.records
-        if record["training"].get("threshold") is not None
+        if record["training"].get("threshold") is not None and "validation auc" in record["training"]
     ]
     return bool(margins) and statistics.mean(margins) >= 0
 

@@ -4,10 +4,11 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 
 from r2et._checks import InputError
 from r2et._files import write_text, writing
+from r2et._foreign import quoted, read_json, typed
 from r2et.bench.cells import Cell
 
 if TYPE_CHECKING:
@@ -81,25 +82,81 @@ class Store:
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write a JSON file in one piece: a crash leaves the old one, or none."""
-    write_text(path, json.dumps(content, indent=1) + "\n")
+    write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
 
 
 def read_record(path: Path) -> Record | None:
     """A record, or None if there is no file; another file is an InputError."""
-    try:
-        record: Record = json.loads(path.read_text())
-    except FileNotFoundError:
+    if not os.path.lexists(path):
         return None
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"{str(path)!r} is not a benchmark record: {error}. Delete it to compute it anew"
-        ) from error
-    if record.get("format") != FORMAT or record.get("version") != VERSION:
-        raise InputError(
-            f"{str(path)!r} is not a benchmark record of version {VERSION}: it says format "
-            f"{record.get('format')!r}, version {record.get('version')!r}"
-        )
+    where = f"{quoted(path)} is not a benchmark record"
+    try:
+        record = typed(read_json(path), Record, where)
+        if record.get("format") != FORMAT or record.get("version") != VERSION:
+            raise InputError(
+                f"{where} of version {VERSION}: it says format {quoted(record.get('format'))}, version "
+                f"{quoted(record.get('version'))}"
+            )
+        kind = typed(record, _Kind, where)["kind"]
+        typed(record, {"cell": _CellRecord, "search": _SearchRecord, "index": _Index}[kind], where)
+    except InputError as error:
+        raise InputError(f"{error}. Delete it to compute it anew") from error
     return record
+
+
+class _Kind(TypedDict):
+    kind: Literal["cell", "search", "index"]
+
+
+_Training = TypedDict(
+    "_Training",
+    {
+        "error": str,
+        "validation auc": float,
+        "passed": bool,
+        "threshold": float | None,
+        "epochs": int,
+        "selected epoch": int,
+        "stopped": str,
+    },
+    total=False,
+)
+_Timing = TypedDict(
+    "_Timing",
+    {"studies": dict[str, float], "training": NotRequired[float], "seconds an epoch": NotRequired[float]},
+)
+
+
+class _StudyEntry(TypedDict):
+    settings: dict[str, Any]
+    values: NotRequired[dict[str, Any]]
+    error: NotRequired[str]
+
+
+class _CellRecord(TypedDict):
+    cell: Cell
+    training: _Training
+    studies: dict[str, _StudyEntry]
+    timing: _Timing
+
+
+class _SearchRecord(TypedDict):
+    data: str
+    method: str
+    chosen: dict[str, float]
+    tried: list[dict[str, Any]]
+
+
+class _IndexEntry(TypedDict):
+    name: str
+    data: str
+    method: str
+    role: str
+
+
+class _Index(TypedDict):
+    plan: str
+    cells: list[_IndexEntry]
 
 
 def without_timing(record: Mapping[str, Any]) -> Record:

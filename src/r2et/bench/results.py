@@ -3,12 +3,14 @@
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from r2et._checks import InputError
+from r2et._checks import InputError, check_choice
+from r2et._foreign import typed
 from r2et.bench.driver import failures
 from r2et.bench.layout import Entry
-from r2et.bench.plans import PLANS
+from r2et.bench.plans import PLANS, find_plan
 from r2et.bench.records import TIMING, Record, Store
 from r2et.training import METHODS
 
@@ -65,9 +67,11 @@ class Row:
                 found[int(record["cell"]["seed"])] = float(value)
         return found
 
-    def first(self, path: str) -> Any:
-        """Any kind of value, of the first seed that has one; None if none has."""
-        return next((value for record in self.records if (value := _look_up(record, path)) is not None), None)
+    def first(self, path: str, kind: Any = Any) -> Any:
+        """A value of some kind, of the first seed that has one; None if none has."""
+        value = next((value for record in self.records if (value := _look_up(record, path)) is not None), None)
+        where = f"the records of {self.title} on {self.data} cannot be shown, {path}"
+        return None if value is None else typed(value, kind, where)
 
     def failure(self, path: str) -> str | None:
         """Why there is no such number, if something failed."""
@@ -148,15 +152,17 @@ def load_results(store: Store, plans: Iterable[str] | None = None, data: Iterabl
     sources: dict[str, str] = {}
     only = None if data is None else set(data)
     for plan in wanted:
-        index = store.read(plan, "index")
+        index = store.read(find_plan(plan).name, "index")
         if index is None:
             raise InputError(
                 f"there are no records of {plan!r} in {str(store.records)!r}: run `r2et bench run --preset {plan}`"
             )
         groups: dict[tuple[str, str, str], list[Record | None]] = {}
+        if index["kind"] != "index":
+            raise InputError(f"{str(store.path(plan, 'index'))!r} is not an index: it is a {index['kind']}")
         for entry in index["cells"]:
             if only is None or entry["data"] in only:
-                record = store.read(plan, entry["name"])
+                record = _cell_record(store, plan, entry)
                 groups.setdefault((entry["data"], entry["method"], entry["role"]), []).append(record)
                 sources[entry["data"]] = plan
         for key, records in groups.items():
@@ -171,6 +177,18 @@ def load_results(store: Store, plans: Iterable[str] | None = None, data: Iterabl
             "compute some with `r2et bench run`"
         )
     return Results(found, searches, sources)
+
+
+def _cell_record(store: Store, plan: str, entry: Record) -> Record | None:
+    where = f"{str(store.path(plan, 'index'))!r} is not a benchmark's index"
+    check_choice(f"method in {str(store.path(plan, 'index'))!r}:", entry["method"], METHODS)
+    # a foreign index must not make us read outside of its folder
+    if Path(entry["name"]).name != entry["name"]:
+        raise InputError(f"{where}: {entry['name']!r} is not the name of a record")
+    record = store.read(plan, entry["name"])
+    if record is not None and record["kind"] != "cell":
+        raise InputError(f"{where}: {entry['name']!r} is no cell, it is a {record['kind']}")
+    return record
 
 
 def entry_of(row: Row | None, path: str, scale: float = 1.0, digits: int = 4) -> Entry:
@@ -195,7 +213,7 @@ def _processor_time(row: Row) -> float | None:
     found = [
         record[TIMING]["training"] / record["training"]["epochs"]
         for record in row.records
-        if record["cell"]["seed"] > 0 and record["training"].get("epochs")
+        if record["cell"]["seed"] > 0 and record["training"].get("epochs") and "training" in record[TIMING]
     ]
     return statistics.median(found) if found else None
 

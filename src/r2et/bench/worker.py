@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import nn
@@ -18,6 +18,7 @@ import r2et
 from r2et import data as data_sets
 from r2et._checks import InputError
 from r2et._files import write_text
+from r2et._foreign import read_json, typed
 from r2et.attacks import ERAttack, WorstCase
 from r2et.bench.cells import Cell, cell_from
 from r2et.bench.plans import Study
@@ -123,6 +124,7 @@ def _climb(job: Job) -> None:
             "worst": worst,
             "seconds": round(time.process_time() - started, 2),
         }
+        _refuse_nan(found)
     except Exception as error:
         found = {"error": _in_words(error), "seconds": round(time.process_time() - started, 2)}
     write_json(store.rung(cell, job.rung), found)
@@ -152,6 +154,7 @@ def _complete(job: Job) -> None:
         try:
             outcome = STUDIES[study.name](subject, **study.settings)
             store.keep_arrays(cell, study.name, outcome.arrays)
+            _refuse_nan(outcome.values)
             entry["values"] = outcome.values
         except Exception as error:
             _explain(store, cell, error)
@@ -166,6 +169,7 @@ def _trained_model(job: Job, cell: Cell, data: Dataset, preset: Preset, record: 
     folder = job.store.model(cell)
     if (folder / "checkpoint.json").exists():
         model, information = load_model(folder)
+        typed(information, _Trained, f"{str(folder)!r} is not a model of the benchmark")
     else:
         started = time.process_time()
         fitted = _train(job, cell, data, preset, epochs=None)
@@ -219,8 +223,10 @@ def _threshold(job: Job, preset: Preset) -> float | None:
     """The validation AUC a model has to reach: a little less than that of the vanilla one (B.1.2)."""
     if job.vanilla is None:
         return None
-    information = load_model(job.store.model(cell_from(job.vanilla)))[1]
-    return preset.threshold(information["training"]["validation auc"])
+    folder = job.store.model(cell_from(job.vanilla))
+    information = load_model(folder)[1]
+    training = typed(information, _Trained, f"{str(folder)!r} is not a model of the benchmark")["training"]
+    return preset.threshold(training["validation auc"])
 
 
 def surroundings(cell: Cell) -> tuple[Dataset, Preset]:
@@ -272,6 +278,11 @@ def _blank(cell: Cell) -> Record:
     }
 
 
+def _refuse_nan(values: Mapping[str, Any]) -> None:
+    """A number that is none is a failure; a record could not hold it."""
+    json.dumps(values, allow_nan=False)
+
+
 def _in_words(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
@@ -284,8 +295,15 @@ def _explain(store: Store, cell: Cell, error: Exception) -> None:
 def rung_result(store: Store, cell: Cell, epochs: int) -> Record:
     """What the search found out about a candidate; an InputError if it is not there."""
     path = store.rung(cell, epochs)
-    try:
-        found: Record = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise InputError(f"{str(path)!r} cannot be read: {error}") from error
+    where = f"{str(path)!r} cannot be read"
+    found = typed(read_json(path), Record, where)
+    typed(found, _Failure if "error" in found else _Rung, where)
     return found
+
+
+class _Failure(TypedDict):
+    error: str
+
+
+_Rung = TypedDict("_Rung", {"validation auc": float, "passed": bool, "precision": float, "worst": float})
+_Trained = TypedDict("_Trained", {"training": dict[str, Any], "seconds": float, "seconds an epoch": float})

@@ -15,7 +15,6 @@ The bounds hold for all n features at once: S may be chosen from the same counts
 """
 
 import hashlib
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +36,7 @@ from r2et._checks import (
 )
 from r2et._files import writing
 from r2et._progress import progress_bar
+from r2et._unpacking import read_arrays
 from r2et.certificates.base import Certificate
 from r2et.certificates.statistical import clopper_pearson, explain_at
 from r2et.explain import Explainer, Gradient
@@ -157,19 +157,17 @@ class NoisyCounts:
     def load(cls, path: str | Path) -> "NoisyCounts":
         """Read what `save` wrote; a file that would have to be unpickled is refused."""
         try:
-            with np.load(Path(path), allow_pickle=False) as file:
-                return cls(
-                    counts=torch.from_numpy(file["counts"]),
-                    target=torch.from_numpy(file["target"]),
-                    samples=int(file["samples"]),
-                    sigma=float(file["sigma"]),
-                    tau=int(file["tau"]),
-                    explainer=str(file["explainer"]),
-                    seed=int(file["seed"]),
-                )
-        except FileNotFoundError:
-            raise
-        except (OSError, ValueError, KeyError, EOFError, TypeError, IndexError, zipfile.BadZipFile) as error:
+            file = read_arrays(Path(path))
+            return cls(
+                counts=torch.from_numpy(file["counts"]),
+                target=torch.from_numpy(file["target"]),
+                samples=int(file["samples"]),
+                sigma=float(file["sigma"]),
+                tau=int(file["tau"]),
+                explainer=str(file["explainer"]),
+                seed=int(file["seed"]),
+            )
+        except (ValueError, KeyError, TypeError, IndexError, OverflowError) as error:
             raise InputError(f"{str(path)!r} is not a file of noisy counts: {error}") from error
 
 

@@ -1,6 +1,8 @@
 """The command line: parses, calls the library, prints. Every command knows --json."""
 
+import os
 import sys
+import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +12,11 @@ import typer
 
 from r2et import __version__
 from r2et._checks import InputError
+from r2et._foreign import in_words, quoted
 from r2et.cli import attack, audit, bench, certify, data, demo, train
+
+#: the environment variable that shows where an error comes from
+DEBUG = "R2ET_DEBUG"
 
 app = typer.Typer(
     name="r2et",
@@ -40,12 +46,30 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         with _warnings_as_notes():
             app(arguments)
-    except InputError as error:
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(2)
     except KeyboardInterrupt:
         typer.echo("interrupted", err=True)
         sys.exit(130)
+    except Exception as error:
+        if os.environ.get(DEBUG):
+            traceback.print_exception(error)
+        code, sentence = _explained(error)
+        typer.echo(f"error: {sentence}", err=True)
+        sys.exit(code)
+
+
+def _explained(error: Exception) -> tuple[int, str]:
+    """The exit code and the one sentence for an exception: the user's mistake, their machine, or ours."""
+    if isinstance(error, InputError):
+        return 2, str(error)
+    if isinstance(error, OSError):
+        paths = [quoted(path) for path in (error.filename, error.filename2) if path is not None]
+        return 2, ": ".join([*paths, in_words(error)])
+    if isinstance(error, MemoryError):
+        return 2, f"there is not enough memory ({in_words(error)}): use fewer inputs (--limit) or a smaller model"
+    return 1, (
+        f"this is a bug of r2et {__version__}, not a mistake of yours: {in_words(error)}. Run the command again "
+        f"with {DEBUG}=1 and report what it prints"
+    )
 
 
 @contextmanager

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from r2et._checks import InputError, check_choice, check_count
-from r2et._files import write_text
-from r2et.cli.common import AsJson, interactive, print_json, print_table
+from r2et._files import check_writable, write_text
+from r2et.cli.common import AsJson, check_folder, interactive, print_json, print_table
 
 Records = Annotated[Path, typer.Option(help="Folder of the records.")]
 Work = Annotated[Path, typer.Option(help="Folder of models, unfinished runs and per-sample arrays.")]
@@ -48,6 +48,8 @@ def run(
     """
     from r2et.bench import MLflowTracker, Run, Store, find_executor, find_plan
 
+    for folder in (records, work):
+        check_folder(folder)
     plan = find_plan(preset)
     if seeds is not None:
         check_count("seeds", seeds)
@@ -98,6 +100,7 @@ def table(
     check_choice("table", number, NUMBERS)
     if form is not None:
         check_choice("format", form, FORMATS)
+    chosen = _checked_format(form, output)
     results = load_results(Store(records, WORK), None if preset is None else [preset], data)
     made = make_table(number, results)
     if as_json:
@@ -105,13 +108,7 @@ def table(
 
         print_json(asdict(made))
         return
-    if output is not None:
-        suffixes = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".html": "html"}
-        chosen = form or suffixes.get(output.suffix)
-        if chosen is None:
-            raise InputError(
-                f"the ending of {str(output)!r} says no format: add --format markdown, latex, csv or html"
-            )
+    if output is not None and chosen is not None:
         write_text(output, render(made, chosen))
         typer.echo(f"{made.heading}: written to {output}")
         return
@@ -130,6 +127,20 @@ def table(
             typer.echo(note)
     for failure in made.failures():
         typer.echo(f"failed: {failure}")
+
+
+def _checked_format(form: str | None, output: Path | None) -> str | None:
+    """How to write a table, by the ending of its file if nothing was said."""
+    if output is None:
+        return form
+    check_writable(output)
+    suffixes = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".html": "html"}
+    chosen = form or suffixes.get(output.suffix)
+    if chosen is None:
+        raise InputError(
+            f"the ending of {str(output)!r} says no format: add --format markdown, latex, csv or html"
+        )
+    return chosen
 
 
 def _width(lines: list[list[str]]) -> int:
@@ -160,6 +171,7 @@ def figure(
     from r2et.bench.results import load_results
 
     check_choice("figure", name, FIGURES)
+    check_writable(output)
     store = Store(records, work)
     results = load_results(store, None if preset is None else [preset], data)
     draw(name, results, store, output, method)

@@ -1,13 +1,17 @@
 """What the commands share: options, parsing, printing."""
 
 import json
+import os
+import re
+import stat
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from r2et._checks import InputError
+from r2et._checks import InputError, check_positive
+from r2et._foreign import in_words, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,8 +19,9 @@ if TYPE_CHECKING:
     from r2et.data import Dataset
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Seed = Annotated[int, typer.Option(help="Seed of everything that is drawn.")]
-Limit = Annotated[int, typer.Option(help="Use at most so many inputs.")]
+#: what every generator takes
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of everything that is drawn.")]
+Limit = Annotated[int, typer.Option(min=1, help="Use at most so many inputs.")]
 Target = Annotated[
     str | None,
     typer.Option(help="Column of the file to predict; of a data set with several labels, which."),
@@ -45,7 +50,7 @@ def parse_options(pairs: list[str]) -> dict[str, bool | int | str]:
         if value.lower() in ("true", "false"):
             found[name] = value.lower() == "true"
         else:
-            found[name] = int(value) if value.lstrip("-").isdigit() else value
+            found[name] = int(value) if re.fullmatch(r"-?[0-9]{1,18}", value) else value
     return found
 
 
@@ -54,19 +59,24 @@ def parse_settings(pairs: list[str]) -> dict[str, float]:
     found = {}
     for pair in pairs:
         name, _, value = pair.partition("=")
+        if name in found:
+            raise InputError(f"--set gives {name!r} twice: {', '.join(map(repr, pairs))}")
         try:
             found[name] = float(value)
         except ValueError as error:
-            raise InputError(f"--set takes name=number, such as gap=0.1; got {pair!r}") from error
+            raise InputError(f"--set takes name=number, such as gap=0.1; got {quoted(pair)}") from error
     return found
 
 
 def parse_radii(text: str) -> tuple[float, ...]:
     """`"0.1,0.3"` as `(0.1, 0.3)`."""
     try:
-        return tuple(float(radius) for radius in text.split(","))
+        radii = tuple(float(radius) for radius in text.split(","))
     except ValueError as error:
-        raise InputError(f"--radii takes numbers separated by commas, got {text!r}") from error
+        raise InputError(f"--radii takes numbers separated by commas, got {quoted(text)}") from error
+    for radius in radii:
+        check_positive("each of --radii", radius)
+    return radii
 
 
 def split_names(option: str, text: str) -> list[str]:
@@ -75,6 +85,21 @@ def split_names(option: str, text: str) -> list[str]:
     if not all(names):
         raise InputError(f"{option} takes names separated by commas, got {text!r}")
     return names
+
+
+def check_folder(folder: Path) -> None:
+    """Say so before an hour of work if a folder cannot be made or written to."""
+    told = f"cannot write {quoted(folder)}"
+    try:
+        nearest = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
+        is_folder = stat.S_ISDIR(nearest.stat().st_mode)
+        folder.exists()  # only the operating system knows how long a name may be
+    except (OSError, ValueError) as error:
+        raise InputError(f"{told}: {in_words(error)}") from error
+    if not is_folder:
+        raise InputError(f"{told}: {quoted(nearest)} is not a folder")
+    if not os.access(nearest, os.W_OK):
+        raise InputError(f"{told}: permission denied")
 
 
 def interactive(as_json: bool) -> bool:

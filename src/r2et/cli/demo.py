@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from r2et.cli.common import AsJson, Output, Seed, interactive, print_json, print_table
+from r2et.cli.common import AsJson, Output, Seed, check_folder, interactive, print_json, print_table
 
 
 def demo(output: Output = Path("demo"), seed: Seed = 0, as_json: AsJson = False) -> None:
@@ -16,6 +16,7 @@ def demo(output: Output = Path("demo"), seed: Seed = 0, as_json: AsJson = False)
     """
     from r2et.demonstration import run_demo
 
+    check_folder(output)
     found = run_demo(output, seed, progress=interactive(as_json))
     if as_json:
         print_json(found)

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import traceback
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from r2et._checks import InputError, ModelError
+from r2et._foreign import in_words, quoted
 from r2et.cli.common import AsJson, DataOptions, Seed, parse_options, split_names
 
 if TYPE_CHECKING:
@@ -113,6 +115,14 @@ class SubjectOptions:
         return self.subjects(limit)[0]
 
 
+def _raised_in(source: str, error: BaseException) -> bool:
+    """Whether an exception came out of the package of a factory, `package.module:factory`."""
+    package = source.partition(":")[0].partition(".")[0]
+    frames = traceback.walk_tb(error.__traceback__)
+    modules = {str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame, _ in frames}
+    return ":" in source and package in modules - {"r2et"}
+
+
 def takes_subject(command: Callable[..., None]) -> Callable[..., None]:
     """Let a command whose first parameter is a SubjectOptions take its fields as options of the command line."""
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
@@ -136,12 +146,18 @@ def takes_subject(command: Callable[..., None]) -> Callable[..., None]:
             # the other kernels of attention cannot be differentiated twice
             with sdpa_kernel(SDPBackend.MATH):
                 command(subject, **given)
-        except RuntimeError as error:
-            if "derivative" not in str(error) and "does not require grad" not in str(error):
+        except (Exception, SystemExit) as error:
+            told = str(error)
+            if isinstance(error, RuntimeError) and ("derivative" in told or "does not require grad" in told):
+                raise ModelError(
+                    f"{subject.model!r} cannot be differentiated twice: {error}. r2et.validate.check(model, x) in "
+                    "Python says where, and what to do"
+                ) from error
+            if isinstance(error, InputError) or not _raised_in(subject.model, error):
                 raise
             raise ModelError(
-                f"{subject.model!r} cannot be differentiated twice: {error}. r2et.validate.check(model, x) in "
-                "Python says where, and what to do"
+                f"the code of {quoted(subject.model)} raised {in_words(error)}. Mend it, or see where by "
+                "r2et.validate.check(model, x) in Python"
             ) from error
 
     ordered = [*shared[:-3], *(entry.replace(kind=inspect.Parameter.KEYWORD_ONLY) for entry in own), *shared[-3:]]

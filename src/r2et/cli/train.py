@@ -12,6 +12,7 @@ from r2et.cli.common import (
     Output,
     Seed,
     Target,
+    check_folder,
     interactive,
     load_data,
     parse_options,
@@ -102,6 +103,7 @@ def train(
     from r2et.loading.tables import is_table
     from r2et.training import METHODS
 
+    check_folder(output)
     check_choice("method", method, METHODS)
     given = parse_settings(setting or [])
     METHODS[method].settings(given)

@@ -73,8 +73,6 @@ def train_table(
 
     if not 0 <= options.test_fraction < 1:
         raise InputError(f"--test-fraction is a share from 0 to below 1, got {options.test_fraction}")
-    if output.exists() and not output.is_dir():
-        raise InputError(f"cannot write to {str(output)!r}: it is a file, give a folder")
     columns = None if options.columns is None else split_names("--columns", options.columns)
     table = loading.read_table(options.path, options.target, columns)
     classes = loading.class_order(table.labels)

@@ -1,40 +1,25 @@
 """Arrays from files, never unpickled: what is not as expected is refused with the file's name."""
 
-import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from r2et._checks import DataError
-
-Array = NDArray[Any]
+from r2et._unpacking import Array, array_names, read_arrays
 
 
 def read_npz(path: Path, names: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Array]:
     """The named arrays of a .npz file, and those of the optional ones that it has."""
-    try:
-        archive = np.load(path, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise DataError(f"{path} is a single array, expected a .npz file with {', '.join(names)}")
-        with archive:
-            missing = [name for name in names if name not in archive.files]
-            if missing:
-                there = ", ".join(archive.files) or "none"
-                raise DataError(f"{path} has no array {', '.join(map(repr, missing))}; it has {there}")
-            return {name: archive[name] for name in (*names, *optional) if name in archive.files}
-    except DataError:
-        raise
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
-        raise unreadable(path, error) from error
-
-
-def unreadable(path: Path, error: Exception) -> DataError:
-    """For a file that is damaged, of another kind, or holds pickled objects."""
-    return DataError(f"{path} cannot be read, it may be cut short or of another format: {error}")
+    read = read_arrays(path, (*names, *optional))
+    if "" in read:
+        raise DataError(f"{path} is a single array, expected a .npz file with {', '.join(names)}")
+    missing = [name for name in names if name not in read]
+    if missing:
+        there = ", ".join(array_names(path)) or "none"
+        raise DataError(f"{path} has no array {', '.join(map(repr, missing))}; it has {there}")
+    return read
 
 
 def check_pixels(path: Path, name: str, pixels: Array, shape: Sequence[int]) -> NDArray[np.uint8]:

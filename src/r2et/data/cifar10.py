@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2et._checks import DataError
-from r2et.data.arrays import check_classes, check_pixels, read_npz, unreadable
+from r2et._unpacking import check_gzip, unreadable
+from r2et.data.arrays import check_classes, check_pixels, read_npz
 from r2et.data.base import Dataset
 from r2et.data.images import Labels, Pixels, hold_out, image_dataset
 from r2et.data.registry import Info, Request, register
@@ -87,6 +88,7 @@ def subset(request: Request) -> Dataset:
 def read_archive(path: Path) -> tuple[tuple[Pixels, Labels], tuple[Pixels, Labels]]:
     """Training and test images (N, 3, 32, 32) and labels from the binary version; nothing is extracted."""
     batches: dict[str, NDArray[np.uint8]] = {}
+    check_gzip(path)
     try:
         with tarfile.open(path, "r:gz") as archive:
             # one pass, in the archive's own order: going back would unpack it again

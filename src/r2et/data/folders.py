@@ -1,9 +1,11 @@
 """Files in folders by class, and tables that say what a file belongs to."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from r2et._checks import DataError, InputError
+from r2et._foreign import regular_file
 from r2et.data.tables import read_table
 
 #: what says which group a file belongs to: a function of its path inside the folder, or a CSV file with the
@@ -14,7 +16,7 @@ Groups = Callable[[Path], object] | str | Path
 def existing_folder(folder: str | Path) -> Path:
     """A folder that is there."""
     path = Path(folder).expanduser()
-    if not path.is_dir():
+    if not os.path.isdir(path):
         raise DataError(f"{str(folder)!r} is not a folder")
     return path
 
@@ -25,7 +27,9 @@ def files_in(folder: Path, suffixes: Sequence[str], ignore: Sequence[Path] = ())
     found = []
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)
-        if path.is_dir() or any(part.startswith(".") for part in inside.parts) or path.resolve() in skipped:
+        if os.path.isdir(path) or any(part.startswith(".") for part in inside.parts):
+            continue
+        if regular_file(path).resolve() in skipped:
             continue
         if path.suffix.lower() not in suffixes:
             raise DataError(f"{path} is not one of {', '.join(suffixes)}: convert it, or move it elsewhere")

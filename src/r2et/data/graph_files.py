@@ -1,5 +1,6 @@
 """People's own graphs: adjacency matrices in an array, in one file, or one file each."""
 
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from r2et._checks import DataError, InputError
-from r2et.data.arrays import Array, unreadable
+from r2et._foreign import regular_file
+from r2et._unpacking import Array, check_mat, read_arrays, unreadable
 from r2et.data.base import Dataset
 from r2et.data.folders import (
     Groups,
@@ -80,7 +82,7 @@ def load_graphs(
     check_seed(seed)
     if not isinstance(pairs, bool | PairCounts):
         raise InputError(f"pairs must be True, False or PairCounts(train, validation, test), got {pairs!r}")
-    if isinstance(source, str | Path) and Path(source).expanduser().is_dir():
+    if isinstance(source, str | Path) and os.path.isdir(Path(source).expanduser()):
         matrices, classes, people, titles = _from_folder(Path(source), labels, groups, key)
     else:
         matrices, classes, people, titles = _from_array(source, labels, groups, key)
@@ -167,8 +169,7 @@ def _from_array(source: Any, labels: Any, groups: Any, key: str | None) -> Parts
     title, own_labels = "graphs", labels
     if isinstance(source, str | Path):
         path = Path(source).expanduser()
-        if not path.is_file():
-            raise DataError(f"{str(source)!r} is neither a file nor a folder")
+        regular_file(path)
         if path.suffix.lower() not in SUFFIXES[:3]:
             raise DataError(
                 f"{path} is not one of {', '.join(SUFFIXES[:3])}; .csv files go into a folder, one a graph"
@@ -201,7 +202,9 @@ def _values(name: str, given: Any, rows: int) -> list[object]:
 def _variable(path: Path, key: str | None, besides: str | None = None) -> Array:
     """One array of a file: the named one, or the only one besides the labels."""
     try:
-        found = _read(path)
+        found = _read(regular_file(path))
+    except DataError:
+        raise
     # decoders of damaged files raise nearly anything
     except Exception as error:
         raise unreadable(path, error) from error
@@ -223,16 +226,13 @@ def _read(path: Path) -> dict[str, Array]:
             return {"": np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig")}
     if suffix == ".mat":
         return _read_mat(path)
-    loaded = np.load(path, allow_pickle=False)
-    if isinstance(loaded, np.ndarray):
-        return {"": loaded}
-    with loaded:
-        return {name: loaded[name] for name in loaded.files}
+    return read_arrays(path)
 
 
 def _read_mat(path: Path) -> dict[str, Array]:
     from scipy.io import loadmat
 
+    check_mat(path)
     try:
         content = loadmat(path, simplify_cells=True)
     except NotImplementedError as error:

@@ -9,7 +9,9 @@ import torch
 from numpy.typing import NDArray
 
 from r2et._checks import DataError
-from r2et.data.arrays import check_classes, check_pixels, read_npz, unreadable
+from r2et._foreign import regular_file
+from r2et._unpacking import unreadable
+from r2et.data.arrays import check_classes, check_pixels, read_npz
 from r2et.data.base import Dataset
 from r2et.data.images import hold_out, image_dataset, image_domain, to_tensor
 from r2et.data.layouts import ImageLayout
@@ -171,7 +173,7 @@ def read_images(paths: tuple[Path, ...]) -> Images:
 def read_idx(path: Path) -> NDArray[np.uint8]:
     """An array of bytes in the format of the public files: 0, 0, 8, dimensions, sizes (big-endian), values."""
     try:
-        content = path.read_bytes()
+        content = regular_file(path).read_bytes()
     except OSError as error:
         raise unreadable(path, error) from error
     if len(content) < 4 or content[:3] != b"\0\0\x08":

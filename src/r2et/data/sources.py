@@ -3,7 +3,6 @@
 import errno
 import gzip
 import os
-import shutil
 import tempfile
 import zipfile
 import zlib
@@ -14,6 +13,7 @@ from pathlib import Path
 from r2et._checks import DataError
 from r2et._files import WriteError, move, writing
 from r2et._progress import Advance, progress_bar
+from r2et._unpacking import check_zip, copy_within
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,8 @@ def _transfer(folder: str, file: RemoteFile, path: Path, progress: bool) -> None
 def _unzip(file: RemoteFile, archive: Path, target: Path) -> Path:
     try:
         with zipfile.ZipFile(archive) as zipped, zipped.open(file.name) as source, writing(target) as out:
-            shutil.copyfileobj(source, out)
+            check_zip(archive, zipped)
+            copy_within(source, archive, out)
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError) as error:
         raise DataError(f"{file.url} is not a zip archive with {file.name} in it: {error}") from error
     return target
@@ -166,7 +167,7 @@ def _unzip(file: RemoteFile, archive: Path, target: Path) -> Path:
 def _gunzip(file: RemoteFile, archive: Path, target: Path) -> Path:
     try:
         with gzip.open(archive) as source, writing(target) as out:
-            shutil.copyfileobj(source, out)
+            copy_within(source, archive, out)
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise DataError(f"{file.url} is not {file.name} compressed by gzip: {error}") from error
     return target

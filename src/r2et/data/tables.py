@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from r2et._checks import DataError
+from r2et._foreign import regular_file
 from r2et.data.base import Table
 
 if TYPE_CHECKING:
@@ -141,6 +142,7 @@ def _column(frame: "pd.DataFrame", feature: Number | Flag) -> "NDArray[np.float6
 def _parse(path: Path, **options: Any) -> "pd.DataFrame":
     import pandas as pd
 
+    regular_file(path)
     try:
         # keep_default_na: "?" and "N/A" are values to be mapped, not silently missing
         frame = pd.read_csv(

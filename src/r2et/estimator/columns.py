@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from r2et._checks import CheckpointError, InputError
+from r2et._foreign import quoted, typed
 from r2et.attacks import Domain
 
 Series: TypeAlias = "pd.Series[Any]"
@@ -44,6 +45,12 @@ class Number:
         """One feature."""
         return [self.name]
 
+    @property
+    def possible(self) -> bool:
+        """Whether there can be such a column."""
+        finite = np.isfinite([self.mean, self.scale, self.lower, self.upper]).all()
+        return bool(finite and self.scale > 0 and self.lower <= self.upper)
+
     def encode(self, column: Series) -> NDArray[np.float64]:
         """Standardised values (N, 1)."""
         return ((_numbers(column, self.name) - self.mean) / self.scale)[:, None]
@@ -70,7 +77,7 @@ class Category:
     """A column of categories: one feature of 0 and 1 for each, in sorted order."""
 
     name: str
-    values: tuple[Any, ...]
+    values: tuple[str | bool | int | float, ...]
 
     @property
     def names(self) -> list[str]:
@@ -160,16 +167,16 @@ class Encoding:
     @classmethod
     def from_description(cls, description: Sequence[dict[str, Any]]) -> "Encoding":
         """The encoding that `describe` described."""
-        columns = []
+        columns: list[Column] = []
         for entry in description:
-            try:
-                settings = dict(entry)
-                kind = _KINDS[settings.pop("kind")]
-                if kind is Category:
-                    settings["values"] = tuple(settings["values"])
-                columns.append(kind(**settings))
-            except (KeyError, TypeError, ValueError) as error:
-                raise CheckpointError(f"{entry!r} does not describe a column: {error}") from error
+            where = f"{quoted(entry)} does not describe a column"
+            settings = typed(entry, dict[str, Any], where, CheckpointError)
+            kind = _KINDS.get(str(settings.pop("kind", None)))
+            if kind is None:
+                raise CheckpointError(f"{where}: its kind is none of {', '.join(_KINDS)}")
+            columns.append(typed(settings, kind, where, CheckpointError))
+            if isinstance(columns[-1], Number) and not columns[-1].possible:
+                raise CheckpointError(f"{where}: its numbers are not those of a column")
         return cls(tuple(columns))
 
 

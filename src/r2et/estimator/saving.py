@@ -2,13 +2,16 @@
 
 import os
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from r2et._checks import CheckpointError, InputError
+from r2et._foreign import in_words, quoted, typed
 from r2et.estimator.columns import Encoding
+from r2et.estimator.inputs import check_parameters
 from r2et.estimator.search import Sanity
 from r2et.training import load_model, save_model
 
@@ -21,6 +24,23 @@ if TYPE_CHECKING:
 
 VERSION = 1
 NAME = "StableClassifier"
+
+
+class _Classes(TypedDict):
+    dtype: str
+    values: list[str | bool | int | float]
+
+
+class _Saved(TypedDict):
+    parameters: dict[str, Any]
+    classes: _Classes
+    feature_names: list[str] | None
+    columns: list[dict[str, Any]]
+    k: int
+    settings: dict[str, float]
+    candidates: list[dict[str, Any]]
+    history: list[dict[str, Any]]
+    sanity: Sanity
 
 
 def save(
@@ -55,48 +75,60 @@ def load(kind: "type[StableClassifier]", path: str | os.PathLike[str]) -> "Stabl
 
 
 def restore(
-    kind: "type[StableClassifier]", model: "nn.Module", saved: dict[str, Any], where: str
+    kind: "type[StableClassifier]", model: "nn.Module", content: dict[str, Any], where: str
 ) -> "StableClassifier":
     """A classifier from its network and what was saved with it; `where` is for the error messages."""
-    if saved.get("estimator") != NAME:
+    if content.get("estimator") != NAME:
         raise CheckpointError(f"{where!r} holds a model, but not a {NAME}: use r2et.load_model")
-    if saved.get("estimator_version") != VERSION:
+    if content.get("estimator_version") != VERSION:
         raise CheckpointError(
-            f"{where!r} has version {saved.get('estimator_version')!r} of {NAME}, this r2et reads {VERSION}: use "
-            "the version of r2et that wrote it"
+            f"{where!r} has version {content.get('estimator_version')!r} of {NAME}, this r2et reads {VERSION}: "
+            "use the version of r2et that wrote it"
         )
+    saved = typed(content, _Saved, f"{where!r} is not a complete {NAME}", CheckpointError)
     try:
-        parameters = dict(saved["parameters"])
+        parameters = saved["parameters"]
         parameters["hidden"] = tuple(parameters["hidden"])
         made = kind(**parameters)
-        made.classes_ = np.array(saved["classes"]["values"], dtype=np.dtype(saved["classes"]["dtype"]))
+        check_parameters(made.get_params(deep=False))
+        made.classes_ = _classes(saved["classes"])
         made.encoding_ = Encoding.from_description(saved["columns"])
         made.domain_ = made.encoding_.domain
         made.n_features_in_ = len(made.encoding_.columns)
         if saved["feature_names"] is not None:
             made.feature_names_in_ = np.array(saved["feature_names"], dtype=object)
-        made.k_ = int(saved["k"])
-        made.settings_ = dict(saved["settings"])
+        made.k_ = saved["k"]
+        made.settings_ = saved["settings"]
         made.candidates_ = pd.DataFrame(saved["candidates"])
         made.history_ = pd.DataFrame(saved["history"])
-        made.sanity_ = Sanity(**saved["sanity"])
+        made.sanity_ = saved["sanity"]
         made.model_ = model.requires_grad_(False)
         _check_fit(made)
     except CheckpointError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CheckpointError(f"{where!r} is not a complete {NAME}: {type(error).__name__}: {error}") from error
+        raise CheckpointError(f"{where!r} is not a complete {NAME}: {in_words(error)}") from error
     return made
+
+
+def _classes(saved: "_Classes") -> NDArray[Any]:
+    dtype = np.dtype(saved["dtype"])
+    # a width that a file only announces must not take memory
+    if dtype.kind not in "biufUO" or dtype.itemsize > 4096 or len(set(saved["values"])) < len(saved["values"]):
+        raise CheckpointError(f"{quoted(saved)} does not describe classes")
+    return np.array(saved["values"], dtype=dtype)
 
 
 def _check_fit(made: "StableClassifier") -> None:
     """The parts of a file must belong together."""
     shape = {key: made.model_.architecture.get(key) for key in ("features", "classes")}  # type: ignore[union-attr, operator]
     n = len(made.encoding_.names)
-    if shape != {"features": n, "classes": len(made.classes_)} or not 1 <= made.k_ < n:
+    names = getattr(made, "feature_names_in_", None)
+    named = names is None or names.tolist() == [column.name for column in made.encoding_.columns]
+    if shape != {"features": n, "classes": len(made.classes_)} or not 1 <= made.k_ < n or not named:
         raise CheckpointError(
             f"the parts do not fit: a model of {shape}, {n} encoded features, {len(made.classes_)} classes, "
-            f"k={made.k_}"
+            f"k={made.k_}, columns called {quoted(names if names is None else names.tolist())}"
         )
 
 

@@ -1,7 +1,6 @@
 """`package.module:factory` with safetensors weights as a model: this imports and runs the user's code."""
 
 import importlib
-import json
 import os
 import re
 import sys
@@ -14,6 +13,7 @@ import torch
 from torch import nn
 
 from r2et._checks import InputError, ModelError, suggestion
+from r2et._foreign import in_words, parse_json, quoted, regular_file
 
 _PATTERN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
@@ -50,8 +50,9 @@ def load_from_factory(
     try:
         with _importable_here():
             model = factory(**given)
-    except Exception as error:
-        raise InputError(f"{called} raised {type(error).__name__}: {error}") from error
+    # sys.exit() of somebody's code is not the end of ours
+    except (Exception, SystemExit) as error:
+        raise InputError(f"{called} raised {in_words(error)}") from error
     if not isinstance(model, nn.Module):
         raise ModelError(f"{called} returned {type(model).__name__}, not a torch.nn.Module")
     if weights is not None:
@@ -71,7 +72,7 @@ def parse_arguments(pairs: list[str]) -> dict[str, Any]:
         if not name.isidentifier() or not equals:
             raise InputError(f"--factory-arg takes name=value, such as hidden=32; got {pair!r}")
         try:
-            found[name] = json.loads(value)
+            found[name] = parse_json(value)
         except ValueError:
             found[name] = {"True": True, "False": False, "None": None}.get(value, value)
     return found
@@ -89,16 +90,24 @@ def _find(source: str) -> Any:
             f"module {module_name!r} of {source!r} cannot be imported: {error}. It is looked for in the current "
             "folder and among the installed packages"
         ) from error
-    except Exception as error:
-        raise InputError(f"importing {module_name!r} raised {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise InputError(f"importing {module_name!r} raised {in_words(error)}") from error
     for name in path.split("."):
-        if not hasattr(found, name):
+        if not _has(found, name):
             known = [entry for entry in dir(found) if callable(getattr(found, entry, None)) and entry[0] != "_"]
             raise InputError(f"{module_name!r} has no {path!r}{suggestion(name, known[:20])}")
         found = getattr(found, name)
     if not callable(found):
         raise InputError(f"{source!r} is {type(found).__name__}, not a function or class that makes a model")
     return found
+
+
+def _has(found: Any, name: str) -> bool:
+    """Whether it has an attribute; a module's own `__getattr__` may raise anything."""
+    try:
+        return hasattr(found, name)
+    except (Exception, SystemExit) as error:
+        raise InputError(f"looking up {name!r} raised {in_words(error)}") from error
 
 
 @contextmanager
@@ -118,8 +127,9 @@ def _load_weights(model: nn.Module, path: Path, called: str) -> None:
     from safetensors import SafetensorError
     from safetensors.torch import load_file, load_model
 
-    if not path.is_file():
-        raise InputError(f"there is no weights file {str(path)!r}")
+    if not os.path.lexists(path):
+        raise InputError(f"there is no weights file {quoted(path)}")
+    regular_file(path, InputError)
     if path.suffix != ".safetensors":
         raise InputError(
             f"{str(path)!r} is not a .safetensors file. Write one by "

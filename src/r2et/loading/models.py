@@ -4,12 +4,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import torch
 from torch import nn
 
-from r2et._checks import InputError
+from r2et._checks import CheckpointError, InputError
+from r2et._foreign import quoted, regular_file, typed
 from r2et.estimator import StableClassifier
 from r2et.estimator.saving import restore
 from r2et.loading.factories import is_factory, load_from_factory
@@ -24,6 +25,23 @@ _KNOWN = (
     "a folder that r2et train or StableClassifier.save wrote, a torch.export program (.pt2), or "
     "package.module:factory with --weights file.safetensors"
 )
+
+
+class _Information(TypedDict, total=False):
+    """What the commands read of what was saved with a model; whoever saves one may add more."""
+
+    estimator: str
+    data: str | None
+    target: str | None
+    data_options: dict[str, Any]
+    k: int
+    explainer: dict[str, Any]
+    attack: "_Attack"
+
+
+class _Attack(TypedDict, total=False):
+    radius: float
+    steps: int
 
 
 @dataclass(frozen=True)
@@ -75,7 +93,7 @@ def open_model(
     OpenedModel(source='torch.nn:Linear', name='torch.nn:Linear', kind='factory')
     """
     text, path = os.fspath(source), Path(source)
-    if is_factory(text) and not path.exists():
+    if is_factory(text) and not os.path.exists(path):
         model = load_from_factory(text, weights, arguments)
         return OpenedModel(text, text if weights is None else Path(weights).stem, "factory", model)
     if weights is not None or arguments:
@@ -83,10 +101,11 @@ def open_model(
             f"weights and arguments belong to package.module:factory, {text!r} is a file or a folder: leave "
             "them out"
         )
-    if path.is_dir() or path.suffix == ".json":
+    if os.path.isdir(path) or path.suffix == ".json":
         return _from_folder(text, path)
-    if not path.exists():
-        raise InputError(f"there is no model {text!r}: give {_KNOWN}")
+    if not os.path.lexists(path):
+        raise InputError(f"there is no model {quoted(text)}: give {_KNOWN}")
+    regular_file(path, InputError)
     if path.suffix == ".pt2":
         return OpenedModel(text, path.stem, "program", load_program(path))
     raise InputError(_refusal(text, path))
@@ -94,6 +113,7 @@ def open_model(
 
 def _from_folder(text: str, path: Path) -> OpenedModel:
     model, information = load_model(path)
+    typed(information, _Information, repr(text), CheckpointError)
     name = (path if path.is_dir() else path.parent).resolve().name
     if "estimator" not in information:
         return OpenedModel(text, name, "checkpoint", model, information=information)

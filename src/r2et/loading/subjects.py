@@ -135,7 +135,7 @@ def from_data_set(
         model=opened.model,
         x=x,
         y=y,
-        k=int(opened.information.get("k", loaded.k)),
+        k=opened.information.get("k", loaded.k),
         explainer=Gradient(inputs=loaded.inputs) if described is None else create_explainer(described),
         domain=loaded.domain,
         feature_names=loaded.feature_names,
@@ -209,7 +209,7 @@ def from_table(
             "the training, by --columns"
         ) from error
     order = class_order(table.labels, logits.shape[1], classes)
-    saved_k = int(opened.information.get("k", 8))
+    saved_k: int = opened.information.get("k", 8)
     return Subject(
         **shared,
         x=x,

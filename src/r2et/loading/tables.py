@@ -3,6 +3,8 @@
 import csv
 import gzip
 import os
+import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from r2et._checks import DataError, InputError, suggestion
+from r2et._foreign import in_words, quoted, regular_file
+from r2et._unpacking import allowed, check_gzip, too_large
 from r2et.loading.origins import file_digest
 
 Series: TypeAlias = "pd.Series[Any]"
@@ -51,31 +55,27 @@ def is_table(text: str) -> bool:
     >>> is_table("people.csv"), is_table("adult")
     (True, False)
     """
-    return text.lower().endswith(_SUFFIXES) or os.sep in text or Path(text).is_file()
+    return text.lower().endswith(_SUFFIXES) or os.sep in text or os.path.isfile(text)
 
 
 def read_frame(path: str | os.PathLike[str]) -> pd.DataFrame:
     """A CSV (separated by commas, semicolons or tabs, as its first line is) or a Parquet file as a frame."""
-    path = Path(path)
-    name = str(path)
-    if path.is_dir():
-        raise DataError(f"{name!r} is a folder: give a CSV or Parquet file")
-    if not path.exists():
-        raise DataError(f"there is no file {name!r}")
+    path = regular_file(path)
     if not path.name.lower().endswith(_SUFFIXES):
-        raise DataError(f"{name!r} is neither a CSV nor a Parquet file by its name: {', '.join(_SUFFIXES)}")
+        raise DataError(f"{quoted(path)} is neither a CSV nor a Parquet file by its name: {', '.join(_SUFFIXES)}")
     try:
-        if path.suffix.lower() in (".parquet", ".pq"):
-            frame = _read_parquet(path)
-        else:
-            frame = pd.read_csv(path, sep=_separator(path))
-    except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeError, OSError, EOFError, ValueError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{name!r} cannot be read as a table: {str(error).strip()}") from error
+        frame = _read_parquet(path) if path.suffix.lower() in (".parquet", ".pq") else _read_csv(path)
+    except InputError:
+        raise
+    except UnicodeError as error:
+        raise DataError(f"{quoted(path)} cannot be read as a table: it is not in UTF-8, save it so") from error
+    # decoders of damaged files raise nearly anything
+    except Exception as error:
+        raise DataError(f"{quoted(path)} cannot be read as a table: {in_words(error)}") from error
     if frame.empty:
-        raise DataError(f"{name!r} has no rows")
+        raise DataError(f"{quoted(path)} has no rows")
     frame.columns = frame.columns.astype(str)
+    _refuse_repeated(path, frame.columns.tolist())
     return frame.reset_index(drop=True)
 
 
@@ -105,7 +105,10 @@ def read_table(
     if target is None:
         raise InputError(f"{str(path)!r} is a table: name the column to predict by --target; it has {_few(known)}")
     if target not in known:
-        raise InputError(f"{str(path)!r} has no column {target!r} to predict{suggestion(target, known[:40])}")
+        alone = " Columns are separated by commas, semicolons or tabs." if len(known) == 1 else ""
+        raise InputError(
+            f"{str(path)!r} has no column {quoted(target)} to predict{suggestion(target, known[:40])}{alone}"
+        )
     wanted = [name for name in known if name != target] if columns is None else list(columns)
     for name in wanted:
         if name not in known:
@@ -211,22 +214,65 @@ def _text(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _separator(path: Path) -> str:
-    opened = gzip.open if path.suffix.lower() == ".gz" else open
-    with opened(path, "rt", newline="", encoding="utf-8") as file:
+def _read_csv(path: Path) -> pd.DataFrame:
+    packed = path.suffix.lower() == ".gz"
+    if packed:
+        check_gzip(path)
+    with (gzip.open if packed else open)(path, "rt", newline="", encoding="utf-8-sig") as file:
         header = file.readline()
     # a name in quotes may hold any of them
-    counts = {mark: len(next(csv.reader([header], delimiter=mark), [])) for mark in (",", ";", "\t")}
-    return max(counts, key=lambda mark: counts[mark])
+    names = {mark: next(csv.reader([header], delimiter=mark), []) for mark in (",", ";", "\t")}
+    separator = max(names, key=lambda mark: len(names[mark]))
+    # pandas would call the second one "age.1"
+    _refuse_repeated(path, [name for name in names[separator] if name])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        try:
+            # pandas would take the first column away as an index where rows are longer than the header
+            return pd.read_csv(path, sep=separator, index_col=False)
+        except pd.errors.ParserWarning as error:
+            raise DataError(
+                f"{quoted(path)} has rows with more values than the {len(names[separator])} names of its first "
+                "line: name every column"
+            ) from error
+
+
+def _refuse_repeated(path: Path, names: Sequence[str]) -> None:
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise DataError(
+            f"{quoted(path)} has several columns called {_few(list(map(quoted, repeated)))}: give each a name of "
+            "its own"
+        )
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
     try:
-        return pd.read_parquet(path)
+        from pyarrow import parquet, types
     except ImportError as error:
         raise DataError(
-            f"{str(path)!r} needs pyarrow: pip install 'r2et[parquet]', or save the table as CSV"
+            f"{quoted(path)} needs pyarrow: pip install 'r2et[parquet]', or save the table as CSV"
         ) from error
+    with parquet.ParquetFile(path) as file:
+        schema, rows = file.schema_arrow, file.metadata.num_rows
+    _refuse_repeated(path, schema.names)
+    strange = [
+        f"{quoted(entry.name)} ({entry.type})"
+        for entry in schema
+        if types.is_nested(entry.type)
+        or types.is_binary(entry.type)
+        or types.is_large_binary(entry.type)
+        or types.is_fixed_size_binary(entry.type)
+    ]
+    if strange:
+        raise DataError(
+            f"{quoted(path)} has columns of lists, structures or bytes: {_few(strange)}. Turn them into columns "
+            "of numbers or text, or leave them out of the file"
+        )
+    # a value that repeats takes no room in the file, and eight bytes in memory
+    if rows * len(schema.names) * 8 > allowed(path.stat().st_size):
+        raise too_large(path, f"{rows:,} rows of {len(schema.names)} columns")
+    return pd.read_parquet(path)
 
 
 def _few(names: Sequence[Any]) -> str:

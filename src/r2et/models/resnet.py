@@ -8,9 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from r2et._checks import InputError, check_choice, check_count
+from r2et._foreign import quoted, regular_file
 from r2et.models.architecture import activation_maker, check_shape, confirmed, describe_activation, whole_numbers
 
 Stem = Literal["small", "large"]
+#: He et al.'s deepest has 540; a number in a foreign file must not keep us building for days
+MOST_BLOCKS = 1000
 
 
 class BasicBlock(nn.Module):
@@ -91,6 +94,8 @@ class ResNet(nn.Module):
         widths = whole_numbers("widths", widths)
         each = [blocks] * len(widths) if isinstance(blocks, int) else blocks
         counts = whole_numbers("blocks", each, len(widths))
+        if sum(counts) > MOST_BLOCKS:
+            raise InputError(f"a ResNet has at most {MOST_BLOCKS} blocks, got {quoted(blocks)}")
         check_choice("stem", stem, get_args(Stem))
         make_activation = activation_maker(activation, beta)
         if stem == "small":
@@ -193,6 +198,7 @@ def _read(weights: Mapping[str, Tensor] | str | os.PathLike[str]) -> dict[str, T
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    regular_file(weights, InputError)
     try:
         return dict(load_file(os.fspath(weights)))
     except (OSError, SafetensorError) as error:

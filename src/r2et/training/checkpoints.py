@@ -12,18 +12,36 @@ import math
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NotRequired, TypedDict
 
 import torch
 from torch import Tensor, nn
 
 from r2et._checks import CheckpointError, InputError
 from r2et._files import WriteError, locked, write_bytes
+from r2et._foreign import quoted, read_json, regular_file, typed
 from r2et.models import create
 
 FORMAT = "r2et-checkpoint"
 VERSION = 1
 MODEL_FILE = "checkpoint.json"
+
+
+class _TensorFile(TypedDict):
+    file: str
+    sha256: str
+
+
+class _Tensors(TypedDict):
+    tensors: _TensorFile
+
+
+_Float = TypedDict("_Float", {"__float__": Literal["inf", "-inf", "nan"]})
+
+
+class _Model(TypedDict):
+    architecture: dict[str, Any]
+    information: NotRequired[dict[str, Any]]
 
 
 def write(folder: Path, name: str, content: dict[str, Any], tensors: dict[str, Tensor]) -> Path:
@@ -92,30 +110,29 @@ def _identity(path: Path) -> tuple[int, ...] | None:
 def _read_once(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     from safetensors.torch import load
 
+    if not os.path.lexists(path):
+        raise CheckpointError(f"there is no checkpoint at {quoted(path)}")
     try:
-        record = _decode(json.loads(path.read_bytes()))
-    except FileNotFoundError as error:
-        raise CheckpointError(f"there is no checkpoint at {str(path)!r}") from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{str(path)!r} is not a readable r2et checkpoint: {error}") from error
+        record = _decode(read_json(path, CheckpointError))
+    except ValueError as error:
+        raise CheckpointError(f"{quoted(path)} is not a readable r2et checkpoint: {error}") from error
     if not isinstance(record, dict) or record.get("format") != FORMAT:
-        raise CheckpointError(f"{str(path)!r} is not an r2et checkpoint: its format is not {FORMAT!r}")
+        raise CheckpointError(f"{quoted(path)} is not an r2et checkpoint: its format is not {FORMAT!r}")
     if record.get("version") != VERSION:
         raise CheckpointError(
             f"{str(path)!r} has checkpoint version {record.get('version')!r}, this r2et reads {VERSION}: "
             "use the version of r2et that wrote it"
         )
+    named = typed(record, _Tensors, quoted(path), CheckpointError)["tensors"]
     try:
         # the name alone: a foreign file must not make us read outside of its folder
-        tensor_file = path.parent / Path(record["tensors"]["file"]).name
+        tensor_file = regular_file(path.parent / Path(named["file"]).name, CheckpointError)
         blob = tensor_file.read_bytes()
-        if hashlib.sha256(blob).hexdigest() != record["tensors"]["sha256"]:
+        if hashlib.sha256(blob).hexdigest() != named["sha256"]:
             raise CheckpointError(f"{str(tensor_file)!r} is truncated or was changed: its checksum differs")
         return record, load(blob)
-    except CheckpointError:
-        raise
     except Exception as error:
-        raise CheckpointError(f"the tensors of {str(path)!r} cannot be read: {error}") from error
+        raise CheckpointError(f"the tensors of {quoted(path)} cannot be read: {error}") from error
 
 
 def save_model(model: nn.Module, folder: str | os.PathLike[str], **information: Any) -> Path:
@@ -144,15 +161,28 @@ def load_model(folder: str | os.PathLike[str]) -> tuple[nn.Module, dict[str, Any
     path = path if path.suffix == ".json" else path / MODEL_FILE
     record, tensors = read(path)
     if record.get("kind") != "model":
-        raise CheckpointError(f"{str(path)!r} holds {record.get('kind')!r}, not a model")
+        raise CheckpointError(f"{quoted(path)} holds {record.get('kind')!r}, not a model")
+    saved = typed(record, _Model, quoted(path), CheckpointError)
     try:
-        model = create(**record["architecture"])
+        _check_weights(saved["architecture"], tensors)
+        # no memory is taken for sizes that the file only announces, and no random numbers are drawn
+        with torch.device("meta"):
+            model = create(**saved["architecture"])
         # assigned, so that the weights keep the precision they were saved in
         model.load_state_dict(tensors, assign=True)
-    except (KeyError, TypeError, RuntimeError, InputError) as error:
-        raise CheckpointError(f"the weights in {str(path)!r} do not fit their architecture: {error}") from error
-    information: dict[str, Any] = record.get("information", {})
-    return model.eval(), information
+    # a foreign description can make torch raise nearly anything
+    except Exception as error:
+        raise CheckpointError(f"the weights in {quoted(path)} do not fit their architecture: {error}") from error
+    return model.eval(), saved.get("information", {})
+
+
+def _check_weights(architecture: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    """Weights in one precision that torch computes in, and no more layers described than there are weights for."""
+    floating = {tensor.dtype for tensor in tensors.values() if tensor.dtype != torch.int64}
+    if len(floating) != 1 or not floating <= {torch.float16, torch.bfloat16, torch.float32, torch.float64}:
+        raise CheckpointError(f"they are in {', '.join(map(str, floating)) or 'no numbers'}, not in one precision")
+    if len(str(architecture)) > 10_000 + 100 * len(tensors):
+        raise CheckpointError(f"{len(tensors)} tensors are too few for {quoted(str(architecture))}")
 
 
 def flatten_optimiser(state: dict[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -206,7 +236,10 @@ def _decode(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if value.keys() == {"__float__"}:
-        return float(value["__float__"])
+        return float(typed(value, _Float, "a number")["__float__"])
     if value.keys() == {"__pairs__"}:
-        return {_decode(key): _decode(entry) for key, entry in value["__pairs__"]}
+        pairs = typed(value["__pairs__"], list[list[Any]], "__pairs__")
+        if any(len(pair) != 2 or isinstance(pair[0], list | dict) for pair in pairs):
+            raise CheckpointError(f"__pairs__ should be pairs of key and value, it is {quoted(pairs)}")
+        return {_decode(key): _decode(entry) for key, entry in pairs}
     return {key: _decode(entry) for key, entry in value.items()}

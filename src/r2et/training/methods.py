@@ -60,8 +60,12 @@ class Method:
 
     def settings(self, given: Mapping[str, float]) -> dict[str, float]:
         """The defaults with the given values in their place; a name the method does not take is an error."""
-        for name in given:
+        for name, value in given.items():
             check_choice(f"hyper-parameter of {self.title}", name, self.defaults or ["(none)"])
+            if not 0 <= value < float("inf"):
+                raise InputError(
+                    f"{name} of {self.title} must be a finite number of at least 0, got {name}={value}"
+                )
         return {**self.defaults, **given}
 
     def network(

@@ -19,6 +19,7 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from r2et import metrics
 from r2et._checks import CheckpointError, InputError
+from r2et._foreign import typed
 from r2et._progress import Advance, progress_bar
 from r2et.explain.base import prediction
 from r2et.objectives import Loss, Objective
@@ -362,11 +363,11 @@ class Trainer:
             self.optimiser.load_state_dict(checkpoints.restore_optimiser(part("optimiser."), record["optimiser"]))
             if self.schedule is not None:
                 self.schedule.load_state_dict(record["schedule"])
-            self.state = Progress(**record["progress"])
-        except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
+            self.state = typed(record["progress"], Progress, "progress")
+            # epochs and patience may have been changed: decide again
+            self.state.stopped = self.reason_to_stop(self.state.records[-1])
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise CheckpointError(f"the run in {str(folder)!r} does not fit this model: {error}") from error
-        # epochs and patience may have been changed: decide again
-        self.state.stopped = self.reason_to_stop(self.state.records[-1])
 
 
 def _parts(rows: Rows) -> list[Tensor]:

@@ -1,6 +1,7 @@
 """Where results are kept: one JSON record a cell, written in one piece, and what is too large for it beside it."""
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Models that are sure of themselves: logits times 1, 1e2, 1e4 and 1e8, through everything there is.
 
-With two classes the log-odds are the difference of two logits. A factor on the logits multiplies their gradient and
-changes no ranking of it, no certificate and no sign: only the probability saturates, and its gradient underflows.
+With two classes the log-odds are the difference of two logits. A factor on the logits multiplies their gradient
+and changes no ranking of it, no certificate and no sign: only the probability saturates, and its gradient underflows.
 """
 
 import warnings
@@ -12,8 +12,16 @@ import torch
 from torch import nn
 
 import r2et
-from r2et import Activation, Gradient, GradientTimesInput, IntegratedGradients, SmoothGrad
-from r2et import metrics, objectives, ranking
+from r2et import (
+    Activation,
+    Gradient,
+    GradientTimesInput,
+    IntegratedGradients,
+    SmoothGrad,
+    metrics,
+    objectives,
+    ranking,
+)
 from r2et.attacks import (
     BoundaryAttack,
     ConstrainedAttack,
@@ -38,8 +46,8 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 def case(kind, factor, dtype=torch.float32, rows=3):
     """A net whose logits are multiplied by the factor, inputs, and labels of both classes.
 
-    The log-odds of the first input are 0.95 times the factor: at 1e2 the gradient of its probability is subnormal in
-    float32, and later it is zero.
+    The log-odds of the first input are 0.95 times the factor: at 1e2 the gradient of its probability is subnormal
+    in float32, and later it is zero.
     """
     model, x = mlp(activation=KINDS[kind]), normal(rows, 6, seed=4)
     with torch.no_grad():
@@ -92,7 +100,7 @@ ATTACKS = {
             **s, steps=6, weights=rule, objective=objective, keep="last"
         )
         for objective in (ERAttack, MSEAttack)
-        for rule in ("none", "fixed", "gda", "hedge", "qp")
+        for rule in ("fixed", "gda", "hedge", "qp")
     },
 }
 EXPLAINERS = {
@@ -107,16 +115,14 @@ EXPLAINERS = {
     "integrated-log-odds": IntegratedGradients(points=3, score="log-odds"),
     "activation": Activation(layer="1"),
 }
-#: those whose ranking a factor on the logits does not change
-SCALE_FREE = ("gradient", "margin", "logit", "times-input", "smoothgrad-log-odds", "integrated-log-odds", "activation")
-#: those of the probability, whose gradient may underflow to zero but never to something else
+#: those of the probability; a factor on the logits does not change the ranking of any other
 UNDERFLOWING = ("gradient-probability", "smoothgrad", "integrated")
 
 
 @every_kind
 @pytest.mark.parametrize("name", ATTACKS)
 def test_every_attack(name, kind):
-    for factor in FACTORS:
+    for factor in FACTORS[1::2] if name == "worst" else FACTORS[1:]:
         model, x, _ = case(kind, factor)
         attack = ATTACKS[name](k=K, radius=RADIUS, history=True)
         with warnings.catch_warnings():
@@ -129,7 +135,7 @@ def test_every_attack(name, kind):
 @pytest.mark.parametrize("explainer", UNDERFLOWING)
 @pytest.mark.parametrize("name", ["er", "mse", "hinge", "soft", "minimal", "trust", "ERAttack-qp"])
 def test_attacks_on_explanations_that_underflow(name, explainer, kind):
-    for factor in FACTORS:
+    for factor in FACTORS[1:3]:
         model, x, _ = case(kind, factor)
         legal(ATTACKS[name](k=K, radius=RADIUS, explainer=EXPLAINERS[explainer])(model, x), x)
 
@@ -137,7 +143,7 @@ def test_attacks_on_explanations_that_underflow(name, explainer, kind):
 @every_kind
 @pytest.mark.parametrize("name", ["er", "mse", "hinge", "ERAttack-hedge"])
 def test_attacks_in_float64(name, kind):
-    for factor in FACTORS:
+    for factor in (9e2, 1e8):  # subnormal in float64, and beyond
         model, x, _ = case(kind, factor, torch.float64)
         legal(ATTACKS[name](k=K, radius=RADIUS)(model, x), x)
 
@@ -152,7 +158,7 @@ def test_every_explainer(name, kind, dtype):
         scores = EXPLAINERS[name](model, x)
         finite(scores)
         tops.append(ranking.top_k_mask(scores, K))
-    if name in SCALE_FREE:
+    if name not in UNDERFLOWING:
         assert all(torch.equal(top, tops[0]) for top in tops)
 
 
@@ -183,7 +189,7 @@ OBJECTIVES = {
 @pytest.mark.parametrize("name", OBJECTIVES)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_objective(name, kind, dtype):
-    for factor in FACTORS:
+    for factor in FACTORS[1:] if dtype == torch.float32 else FACTORS[-1:]:
         model, x, y = case(kind, factor, dtype)
         loss = OBJECTIVES[name](model, x, y, torch.Generator().manual_seed(0))
         finite(loss)
@@ -201,10 +207,11 @@ NEIGHBOURS = {
 
 
 @every_kind
-@pytest.mark.parametrize("neighbours", NEIGHBOURS)
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    ("variant", "neighbours"), [*((v, "gaussian") for v in VARIANTS), *(("gap", n) for n in NEIGHBOURS)]
+)
 def test_every_thickness(variant, neighbours, kind):
-    for factor in FACTORS:
+    for factor in FACTORS[1:]:
         model, x, _ = case(kind, factor)
         drawn = torch.Generator().manual_seed(0)
         values = r2et.thickness(
@@ -271,8 +278,8 @@ CERTIFICATES = {
 def test_certificates_do_not_see_the_factor(name, kind):
     explainer, method = CERTIFICATES[name]
     radii = []
-    for factor in FACTORS:
-        model, x, _ = case(kind, factor, torch.float64)
+    for factor in FACTORS if name == "gradient" else FACTORS[::3]:
+        model, x, _ = case(kind, factor, torch.float64, rows=2)
         radii.append(certify(model, x, K, explainer=explainer, method=method, samples=50).limits)
     assert not any(found.isnan().any() for found in radii)
     for found in radii[1:]:
@@ -283,8 +290,8 @@ def test_certificates_do_not_see_the_factor(name, kind):
 @every_kind
 def test_certificates_of_the_prediction_do_not_see_the_factor(kind):
     held = []
-    for factor in FACTORS:
-        model, x, _ = case(kind, factor, torch.float64)
+    for factor in FACTORS[::3]:
+        model, x, _ = case(kind, factor, torch.float64, rows=2)
         held.append(certify(model, x, K, prediction=True).details["prediction"])
     for found in held:
         finite(found)
@@ -293,8 +300,8 @@ def test_certificates_of_the_prediction_do_not_see_the_factor(kind):
 
 @every_kind
 def test_float32_models_get_certificates(kind):
-    for factor in FACTORS:
-        model, x, _ = case(kind, factor)
+    for factor in FACTORS[1::2]:
+        model, x, _ = case(kind, factor, rows=2)
         certificate = certify(model, x, K)
         assert not certificate.limits.isnan().any()
         assert (certificate.radius >= 0).all()
@@ -310,7 +317,7 @@ def test_statistical_stability(kind):
         finite([found.empirical, found.risk, found.surrogate, found.margin_risk, found.exceedance, found.gap])
 
 
-@pytest.mark.parametrize(("kind", "factor"), [("relu", 1e2), ("relu", 1e8), ("softplus", 1e4)])
+@pytest.mark.parametrize(("kind", "factor"), [("relu", 1e2), ("softplus", 1e8)])
 def test_audit(kind, factor):
     model, x, y = case(kind, factor)
     found = r2et.audit(model, x, y, k=K, radii=(0.3, RADIUS), steps=4, budget="fast")

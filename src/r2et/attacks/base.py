@@ -194,7 +194,7 @@ class Attack(ABC):
 
     @abstractmethod
     def run(self, search: Search) -> None:
-        """Look for perturbations; hand every iterate to `search.submit`, which refuses those that are not legal."""
+        """Look for perturbations; hand every iterate to `search.submit`, which refuses what is not legal."""
 
     def _check_model(self, model: nn.Module, x: Tensor) -> int:
         """Fail early on a model that cannot be attacked; the number of features that are ranked."""

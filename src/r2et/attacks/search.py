@@ -166,8 +166,9 @@ class Search:
         """Hand in the iterates of one iteration: the best feasible one of each row is remembered.
 
         Returns:
-            Which of them count, bool (N,). An iterate that is not finite, or outside of the budget or the domain, or
-            whose logits or explanation are not finite, is never remembered and is no flip, whatever `keep` says.
+            Which of them count, bool (N,). An iterate that is not finite, that is outside of the budget or the
+            domain, or whose logits or explanation are not finite, is never remembered and is no flip, whatever
+            `keep` says.
         """
         self.iteration += 1
         legal = self.limits.accept(found.x.detach(), _readable(found))
@@ -237,7 +238,7 @@ class Search:
         return torch.where(self.movable, flat, 0.0).reshape(step.shape)
 
     def direction(self, slope: Tensor) -> Tensor:
-        """The step of length 1 in the attack's norm that follows a slope (N, *features) best; 0 for one with NaN."""
+        """The step of length 1 in the attack's norm that follows a slope (N, *features) best; 0 if it has NaN."""
         slope = self.allowed(slope)
         if self.norm == "l2":
             return unit(slope)

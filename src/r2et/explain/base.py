@@ -197,8 +197,8 @@ def negligible(dtype: torch.dtype) -> float:
 def unit(vectors: Tensor) -> Tensor:
     """Each row (N, ...) divided by its L2 norm, differentiable; finite whatever the row holds.
 
-    A zero row stays zero. Infinite entries outweigh all others of their row, and a row with NaN has no direction: it
-    becomes zero. Rows of negligible or infinite length are constants to a derivative.
+    A zero row stays zero. Infinite entries outweigh all others of their row, and a row with NaN has no direction:
+    it becomes zero. Rows of negligible or infinite length are constants to a derivative.
 
     >>> unit(torch.tensor([[3e-40, 4e-40], [0.0, 0.0], [-torch.inf, 1.0], [torch.nan, 1.0]]))
     tensor([[ 0.6000,  0.8000],

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, final, get_args, overload
+from typing import Any, ClassVar, final, get_args, overload
 
 import torch
 from torch import Tensor, nn
@@ -270,7 +270,7 @@ def _better(first: AttackResult, second: AttackResult, nearest: bool) -> AttackR
     if nearest:
         flipped = (first.precision < 1) & (first.precision <= second.precision)
         rows = rows | (flipped & (first.distance < second.distance))
-    chosen = {
+    chosen: dict[str, Any] = {
         name: torch.where(rowwise(rows, getattr(second, name)), getattr(first, name), getattr(second, name))
         for name in ("x", "precision", "kept", "distance", "first_flip", "after")
     }

@@ -88,8 +88,7 @@ class View:
                 scores = search.explainer.flatten(attributions)
         if self.unit is None or self.start is None:
             total = scores.detach().abs().sum(-1, keepdim=True)
-            smallest = negligible(total.dtype)
-            self.unit = torch.where(total > 0, total.clamp_min(smallest), 1.0)
+            self.unit = torch.where(total > 0, total.clamp_min(negligible(total.dtype)), 1.0)
             self.start = found.logits.detach().softmax(1)
         with torch.enable_grad():
             shares, probabilities = scores / self.unit, found.logits.softmax(1)

@@ -102,11 +102,11 @@ def test_a_command_on_a_full_disk_ends_with_a_sentence(run, model, tmp_path, com
     path.write_bytes(OLD)
     with no_file_above(500):
         found = run(command, *model, *options, output, path)
+    assert path.read_bytes() == OLD
+    assert list(tmp_path.iterdir()) == [path]
     assert found.code == 2
     assert found.err.endswith(f"error: cannot write {str(path)!r}: File too large\n")
     assert "Traceback" not in found.err
-    assert path.read_bytes() == OLD
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_table_of_the_benchmark_on_a_full_disk(run, tmp_path):

@@ -85,7 +85,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except OSError as error:
         if error.errno is None:  # not of the system: what was to be written cannot be made
             raise
-        raise WriteError(name, error.strerror) from error
+        raise WriteError(name, error.strerror or str(error)) from error
 
 
 def move(file: Path, path: Path) -> None:

@@ -106,6 +106,13 @@ def test_a_file_with_the_right_md5_and_another_sha256_is_refused(served: RemoteF
     assert f"sha256 {hashlib.sha256(CONTENT).hexdigest()}, expected {'0' * 64}" in message
 
 
+def test_one_checksum_is_enough_and_none_is_not(served: RemoteFile) -> None:
+    alone = replace(served, md5="", sha256=hashlib.sha256(CONTENT).hexdigest())
+    assert get(alone).read_bytes() == CONTENT
+    with pytest.raises(DataError, match="needs a checksum"):
+        replace(served, md5="")
+
+
 def test_a_cached_file_must_have_both_checksums(served: RemoteFile, server: Server) -> None:
     right = replace(served, sha256=hashlib.sha256(CONTENT).hexdigest())
     path = get(right)

@@ -30,10 +30,14 @@ class RemoteFile:
 
     name: str
     url: str
-    md5: str
+    md5: str = ""
     zipped: bool = False
     gzipped: bool = False
     sha256: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.checksums:
+            raise DataError(f"{self.name} from {self.url} needs a checksum: give its sha256")
 
     @property
     def checksums(self) -> dict[str, str]:

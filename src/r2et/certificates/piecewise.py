@@ -18,7 +18,7 @@ SHORT = 1e-7
 def piecewise_radii(attributions: Attributions, pairs: Pairs) -> Tensor:
     """The radius to which each functional is certainly positive, (N, D): the larger one of two bounds."""
     hinges = hinge_distances(attributions.network, attributions.points)
-    hinges = hinges.reshape(len(attributions.x), -1).clamp_min(0)
+    hinges = hinges.reshape(len(attributions.x), -1)
     return torch.maximum(region_radii(attributions, pairs, hinges), interval_radii(attributions, pairs, hinges))
 
 

@@ -38,6 +38,10 @@ class Activation(ABC):
     def curvature(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
         """The smallest and largest sigma'' on [lower, upper], each (..., N, m)."""
 
+    def slope_at(self, z: Tensor) -> Tensor:
+        """sigma' at z as the backward pass takes it, also at a hinge, where `slope` leaves it open, (N, m)."""
+        return self.slope(z, z)[0]
+
     def value_error(self, upper: Tensor) -> Tensor | None:
         """How far what PyTorch computes may be from the sigma modelled here, below `upper`; None = nowhere."""
         return None
@@ -199,6 +203,10 @@ class LeakyReLU(Activation):
         right = torch.where(lower > 0, one, other)
         return torch.minimum(left, right), torch.maximum(left, right)
 
+    def slope_at(self, z: Tensor) -> Tensor:
+        """At zero the slope of the left side, as in PyTorch."""
+        return torch.where(z > 0, torch.ones_like(z), self.negative_slope)
+
     def curvature(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
         """Zero: within a linear region nothing bends."""
         return torch.zeros_like(lower), torch.zeros_like(upper)
@@ -240,6 +248,10 @@ class MaxPool(Activation):
         possible = (high >= best_low) & self.valid
         certain = possible & (possible.sum(-1, keepdim=True) == 1)
         return certain.to(lower).flatten(-2), possible.to(lower).flatten(-2)
+
+    def slope_at(self, z: Tensor) -> Tensor:
+        """1 for the winner alone: of c equal entries each may have any slope in [0, 1], but their sum is 1, not c/2."""
+        return self.winner(z).flatten(-2).to(z)
 
     def curvature(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
         """Zero: within a linear region nothing bends."""

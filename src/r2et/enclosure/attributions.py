@@ -38,8 +38,9 @@ class Attributions:
 
     @cached_property
     def _start(self) -> Ball:
-        """The ball of radius 0 around each point."""
-        return next(march(self.network, self.points, self.head, self.points.new_zeros(len(self.points), 1)))
+        """The ball of radius 0 around each point, with the slopes that the backward pass takes there."""
+        at = self.points.new_zeros(len(self.points), 1)
+        return next(march(self.network, self.points, self.head, at, frozen=True))
 
     @cached_property
     def gradient(self) -> Tensor:
@@ -73,7 +74,12 @@ class Attributions:
     def unsure_at_x(self) -> Tensor:
         """How far `gradient` may be from PyTorch's: at a hinge, or above softplus's switch, (N, n)."""
         error: Tensor = self._start.error.unflatten(0, (len(self.x), self.copies))
-        return self.mean(self._start.cotangent).radius @ self.network.base.abs() + 2 * error.mean(1).unsqueeze(1)
+        # on a hinge, or as near to one as rounding can bring it, PyTorch may have taken any slope that is open
+        near = ROUNDING * (1 + self.points.norm(dim=1, keepdim=True))
+        either = self.mean(next(march(self.network, self.points, self.head, near)).cotangent)
+        base = self.network.base
+        apart = (either.center @ base - self.gradient).abs() + either.radius @ base.abs()
+        return apart + 2 * error.mean(1).unsqueeze(1)
 
     def slopes_at_x(self) -> Tensor:
         """The derivative of e at x, (N, n, n)."""
@@ -88,7 +94,7 @@ class Attributions:
 
         Args:
             times: (N, T).
-            frozen: take every slope of an activation as it is at x, which holds inside one linear region.
+            frozen: take every slope as the backward pass takes it at x, which holds inside one linear region.
             tilted: use tilted bands as well, which are closer and cost more.
         """
         return Enclosed(self, times, frozen, tilted)

@@ -219,7 +219,7 @@ def march(network: Network, x: Tensor, head: Head, times: Tensor, frozen: bool =
         x: (N, n), float64.
         head: the score.
         times: radii of the balls, (N, T).
-        frozen: take every slope as it is at x, which holds inside one linear region.
+        frozen: take every slope as the backward pass takes it at x, which holds inside one linear region.
     """
     inner, _ = network.forward(x)
     spreads = [torch.zeros_like(z) for z in inner]
@@ -240,7 +240,12 @@ def march(network: Network, x: Tensor, head: Head, times: Tensor, frozen: bool =
             ends = inner[number] - wide, inner[number] + wide
             ranges.append(ends)
             assert layer.activation is not None
-            slopes.append(_inflated(layer.activation.slope(*ends)))
+            if frozen:
+                # not the middle of what is open at a hinge: of equal functions in a window one alone counts
+                taken = layer.activation.slope_at(inner[number])
+                slopes.append(_inflated((taken, taken)))
+            else:
+                slopes.append(_inflated(layer.activation.slope(*ends)))
         last = head.jacobian(network, slopes, jacobians, len(x))
         heights = norm_bound(network, last)
         moved = moved + step * heights

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from r2et.enclosure.activations import MaxPool
+from r2et.enclosure.attributions import ROUNDING
 from r2et.enclosure.box import Box
 from r2et.enclosure.jacobian import jacobian
-from r2et.enclosure.network import Layer, Network
+from r2et.enclosure.network import INPUT, Layer, Network, preactivation
 
 
 def hinge_distances(network: Network, x: Tensor) -> Tensor:
@@ -54,11 +55,17 @@ def nearest_hinges(
 
 
 def _hinges(network: Network, x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Layer by layer, what each neuron is away from its hinge (N, m), and the slope towards it (N, m, n)."""
-    inner, _ = network.forward(x)
+    """Layer by layer, what each neuron is away from its hinge (N, m), and the slope towards it (N, m, n).
+
+    Slopes are those that the backward pass takes at x. Where x lies on a hinge they hold on one side alone; that does
+    no harm: if the neuron moves at all, its own distance is 0 and no region is left, and if it does not move, then
+    nothing that is computed from it moves with either slope.
+    """
+    values: dict[int, Tensor] = {INPUT: x}
     slopes: list[Box] = []
     jacobians: list[Box | None] = []
-    for number, (layer, z) in enumerate(zip(network.layers, inner, strict=True)):
+    for number, layer in enumerate(network.layers):
+        z = preactivation(layer, values)
         found = jacobian(network, number, layer.matrices, slopes, jacobians, len(x))
         jacobians.append(found)
         rows = (
@@ -68,23 +75,30 @@ def _hinges(network: Network, x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         )
         assert layer.activation is not None
         if not layer.activation.smooth:
-            yield _gaps(layer, z, rows)
-        slopes.append(Box.between(*layer.activation.slope(z, z)))
+            yield _gaps(layer, z, rows, _unsure(layer, values))
+        slopes.append(Box.point(layer.activation.slope_at(z)))
+        values[number] = layer.activation.value(z)
 
 
-def _gaps(layer: Layer, z: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+def _unsure(layer: Layer, values: dict[int, Tensor]) -> Tensor:
+    """By how much rounding may have moved each pre-activation, (N, m)."""
+    terms = [values[source].abs() @ matrix.abs().T for source, matrix in layer.matrices.items()]
+    return ROUNDING * (torch.stack(terms).sum(0) + layer.bias.abs())
+
+
+def _gaps(layer: Layer, z: Tensor, rows: Tensor, unsure: Tensor) -> tuple[Tensor, Tensor]:
     if not isinstance(layer.activation, MaxPool):
-        return z.abs(), torch.where(z > 0, -1.0, 1.0).to(z).unsqueeze(2) * rows
+        return (z.abs() - unsure).clamp_min(0), torch.where(z > 0, -1.0, 1.0).to(z).unsqueeze(2) * rows
     pool = layer.activation
     winner = pool.winner(z).long().argmax(-1, keepdim=True)
     size = pool.valid.shape
-    entries = z.unflatten(1, size)
+    entries, unsure = z.unflatten(1, size), unsure.unflatten(1, size)
     slopes = rows.unflatten(1, size)
-    best = entries.gather(2, winner)
+    gap = entries.gather(2, winner) - entries - unsure.gather(2, winner) - unsure
     steepest = slopes.gather(2, winner.unsqueeze(3).expand(-1, -1, -1, slopes.shape[3]))
     # an entry never trades places with padding, and has none to trade with itself
     towards = (slopes - steepest).masked_fill(~pool.valid.unsqueeze(-1), 0.0)
-    return (best - entries).flatten(1), towards.flatten(1, 2)
+    return gap.clamp_min(0).flatten(1), towards.flatten(1, 2)
 
 
 def _distance(gap: Tensor, towards: Tensor) -> Tensor:

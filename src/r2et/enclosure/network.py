@@ -72,14 +72,15 @@ class Network:
         values: dict[int, Tensor] = {INPUT: x}
         inner = []
         for number, layer in enumerate(self.layers):
-            z = _apply(layer, values)
+            z = preactivation(layer, values)
             inner.append(z)
             assert layer.activation is not None
             values[number] = layer.activation.value(z)
-        return inner, _apply(self.logits, values)
+        return inner, preactivation(self.logits, values)
 
 
-def _apply(layer: Layer, values: dict[int, Tensor]) -> Tensor:
+def preactivation(layer: Layer, values: dict[int, Tensor]) -> Tensor:
+    """z = A x + sum_m A_m sigma_m(z_m) + c of one layer, (N, m), from the input and the activations before it."""
     result = layer.bias
     for source, matrix in layer.matrices.items():
         result = result + values[source] @ matrix.T

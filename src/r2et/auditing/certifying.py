@@ -7,6 +7,7 @@ from r2et._checks import InputError
 from r2et.certificates import Certificate, certify
 from r2et.explain import Explainer
 from r2et.explain.base import forward
+from r2et.explain.twins import twin
 
 #: features x neurons of a network: up to CHEAP every row is certified, above DEAR none (it takes about a minute),
 #: and in between as many rows as TOTAL allows
@@ -72,10 +73,12 @@ def _neurons(model: nn.Module, x: Tensor) -> int:
         if isinstance(output, Tensor):
             seen.append(output.numel())
 
-    leaves = [module for module in model.modules() if not any(True for _ in module.children())]
+    # hooks of the model itself would be run by other threads as well
+    own = twin(model)
+    leaves = [module for module in own.modules() if not any(True for _ in module.children())]
     handles = [module.register_forward_hook(count) for module in leaves]
     try:
-        forward(model, x)
+        forward(own, x)
     finally:
         for handle in handles:
             handle.remove()

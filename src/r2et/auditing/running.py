@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from r2et import metrics, validate
 from r2et._checks import check_chunk_size, check_k, check_labels, check_logits
@@ -19,6 +18,7 @@ from r2et.auditing.result import AttackRow, Audit
 from r2et.data.layouts import ImageLayout
 from r2et.explain import Explainer, Gradient
 from r2et.explain.base import evaluating
+from r2et.validate.attention import math_attention
 
 if TYPE_CHECKING:
     from r2et.auditing.inputs import Inputs, Labels
@@ -90,7 +90,7 @@ def audit(
     budgets = sorted(set(radii))
     size = min(chunk_size or ROWS_AT_ONCE, ROWS_AT_ONCE, max(8, VALUES_AT_ONCE // rows.x[0].numel()))
     # attention has a second derivative by the math kernel alone
-    with evaluating(model), sdpa_kernel(SDPBackend.MATH):
+    with evaluating(model), math_attention():
         logits = _logits(model, rows.x, size)
         check_labels(rows.y, len(rows.x), logits.shape[1])
         features = explainer(model, rows.x[:1]).shape[-1]

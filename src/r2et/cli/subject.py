@@ -139,12 +139,12 @@ def takes_subject(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        from torch.nn.attention import SDPBackend, sdpa_kernel
+        from r2et.validate.attention import math_attention
 
         subject = SubjectOptions(**{entry.name: given.pop(entry.name) for entry in fields(SubjectOptions)})
         try:
             # the other kernels of attention cannot be differentiated twice
-            with sdpa_kernel(SDPBackend.MATH):
+            with math_attention():
                 command(subject, **given)
         except (Exception, SystemExit) as error:
             told = str(error)

@@ -250,7 +250,7 @@ class MaxPool(Activation):
         return certain.to(lower).flatten(-2), possible.to(lower).flatten(-2)
 
     def slope_at(self, z: Tensor) -> Tensor:
-        """1 for the winner alone: of c equal entries each may have any slope in [0, 1], but their sum is 1, not c/2."""
+        """1 for the winner alone: c equal entries, each open between 0 and 1, still have slopes that sum to 1."""
         return self.winner(z).flatten(-2).to(z)
 
     def curvature(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:

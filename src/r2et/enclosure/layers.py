@@ -31,7 +31,6 @@ CONVOLUTIONS: dict[type[nn.Module], Callable[..., Tensor]] = {
 }
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 MAXIMA = (nn.MaxPool1d, nn.MaxPool2d)
-HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)
 
 

@@ -18,13 +18,13 @@ from r2et.enclosure.layers import (
     CONVOLUTIONS,
     DROPOUTS,
     HOMOGENEOUS,
-    HOOKS,
     MAXIMA,
     NORMS,
     RESHAPES,
     kind_of,
 )
 from r2et.enclosure.network import INPUT, Layer, Network
+from r2et.validate.tracing import HOOKS, Trace, plain_leaf, trace
 
 #: what `x.size(0)` stands for while a model is read
 _BATCH = object()
@@ -45,9 +45,8 @@ def extract(model: nn.Module, shape: torch.Size, detach: bool = True) -> Network
     return _Reader(model, shape, detach).network()
 
 
-class _Tracer(fx.Tracer):
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        return known(m) or kind_of(m) is not None or super().is_leaf_module(m, module_qualified_name)
+def _leaf(layer: nn.Module) -> bool:
+    return known(layer) or kind_of(layer) is not None or plain_leaf(layer)
 
 
 class _Reader:
@@ -65,7 +64,7 @@ class _Reader:
         self.modules = dict(model.named_modules())
 
     def network(self) -> Network:
-        graph = self._trace()
+        graph, self.root = self._trace()
         values: dict[fx.Node, Any] = {}
         result: Any = None
         for node in graph.nodes:
@@ -88,13 +87,13 @@ class _Reader:
         gram = base @ base.T if len(base) <= 2048 else None
         return Network(tuple(self.layers), logits, base, blocks, gram, base.norm(dim=1))
 
-    def _trace(self) -> fx.Graph:
+    def _trace(self) -> Trace:
         if known(self.model) or kind_of(self.model) is not None:
             # a lone layer would be traced into its own code
             self.model = nn.Sequential(self.model)
             self.modules = dict(self.model.named_modules())
         try:
-            return _Tracer().trace(self.model)
+            return trace(self.model, _leaf)
         except Exception as error:
             raise ModelError(
                 f"{type(self.model).__name__} cannot be read layer by layer for a certificate "
@@ -116,7 +115,7 @@ class _Reader:
                 )
             return self._source(INPUT, self.shape)
         if node.op == "get_attr":
-            found: Any = self.model
+            found: Any = self.root
             for part in str(node.target).split("."):
                 found = getattr(found, part)
             return self._constant(found) if isinstance(found, Tensor) else found

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from r2et._checks import InputError, suggestion
 from r2et.explain.base import Explainer, Reduce
+from r2et.explain.twins import twin
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +43,11 @@ class Activation(Explainer):
             # a copy, because an in-place layer behind this one would overwrite what it gave
             seen.append(output.clone() if isinstance(output, Tensor) else output)
 
-        handle = find_layer(model, self.layer).register_forward_hook(remember)
+        # a hook of the model itself would be run by other threads as well
+        own = twin(model)
+        handle = find_layer(own, self.layer).register_forward_hook(remember)
         try:
-            model(x)
+            own(x)
         finally:
             handle.remove()
         return self._arrange(seen, len(x))

@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from r2et._checks import InputError, check_inputs
 from r2et.explain.base import forward
 from r2et.objectives import Objective
 from r2et.objectives.base import Batch, Regularised, evaluation_mode
+from r2et.validate.attention import math_attention
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def penalty(
     check_inputs(x)
     if not objective.active(step):
         return Penalty(x.new_zeros(()))
-    with evaluation_mode(model), sdpa_kernel(SDPBackend.MATH):
+    with evaluation_mode(model), math_attention():
         point, logits = forward(model, x)
         explainer = regularised.explainer or regularised.default_explainer()
         terms = regularised.terms(Batch(model, point, logits, explainer, generator))

@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from r2et._checks import check_differentiable, check_inputs, check_logits
 from r2et.explain import Explainer, Gradient
 from r2et.explain.base import forward
 from r2et.scores import predicted_class
+from r2et.validate.attention import math_attention
 from r2et.validate.findings import activation_findings, mode_findings, ranking_findings, saturation_findings
 from r2et.validate.recorder import Call, label, listed, places, record
 from r2et.validate.report import Finding, Report
@@ -147,7 +147,7 @@ def _derivative_findings(
         return
     # a diagnosis by experiment: the repair is only proposed where it works
     if attending:
-        with sdpa_kernel(SDPBackend.MATH):
+        with math_attention():
             repaired = _derivative_failure(model, x, inputs) is None
         if repaired:
             message = f"The attention kernel cannot be differentiated twice ({failure})."

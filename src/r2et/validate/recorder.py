@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from r2et.explain.base import forward
+from r2et.explain.twins import twin
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,8 @@ def record(model: nn.Module, x: Tensor) -> tuple[list[Call], Any]:
     Besides, what the model returns where x requires gradients; None if it cannot run there.
     """
     recorder = _Recorder()
+    # hooks of the model itself would be run by other threads as well
+    model = twin(model)
 
     def enter(layer: nn.Module, _: Any) -> None:
         recorder.layers.append(known[layer])

@@ -6,10 +6,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from r2et._checks import ModelError, check_positive
+from r2et.validate.tracing import trace
 
 
 def smooth(model: nn.Module, beta: float = 5.0) -> nn.Module:
@@ -253,19 +254,17 @@ class SmoothCalls(nn.Module):
             return self.model(*args, **kwargs)
 
 
-class _Tracer(fx.Tracer):
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        # torch's own layers with parts, such as TransformerEncoderLayer, call relu themselves
-        return type(m).__module__.startswith("torch.nn") and (
-            isinstance(m, nn.MultiheadAttention) or not list(m.children())
-        )
+def _leaf(layer: nn.Module) -> bool:
+    # torch's own layers with parts, such as TransformerEncoderLayer, call relu themselves
+    return type(layer).__module__.startswith("torch.nn") and (
+        isinstance(layer, nn.MultiheadAttention) or not list(layer.children())
+    )
 
 
 def _may_call_relu(model: nn.Module) -> bool:
     """Whether a forward calls one of the functions by name; a forward that cannot be traced may."""
     try:
-        # tracing runs the forward, which may leave its proxies behind in attributes
-        graph = _Tracer().trace(copy.deepcopy(model))
+        graph = trace(model, _leaf).graph
     except Exception:
         return True
     return any(

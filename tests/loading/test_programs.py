@@ -192,7 +192,7 @@ def test_a_missing_file_and_one_of_something_else(tmp_path):
     with pytest.raises(r2et.InputError, match="there is no file"):
         load_program(tmp_path / "none.pt2")
     (tmp_path / "text.pt2").write_text("hello")
-    with pytest.raises(r2et.InputError, match=r"is not a torch\.export program"):
+    with pytest.raises(r2et.InputError, match="it is not a whole zip archive"):
         load_program(tmp_path / "text.pt2")
     with zipfile.ZipFile(tmp_path / "zip.pt2", "w") as archive:
         archive.writestr("a/readme", "hello")
@@ -225,8 +225,8 @@ def test_nothing_is_unpickled(tmp_path):
     torch.load(io.BytesIO(buffer.getvalue()), weights_only=False)
     assert (tmp_path / "ran").exists()
     (tmp_path / "ran").unlink()
-    with pytest.raises(r2et.InputError, match="cannot be read"):
-        load_program(tmp_path / "bad.pt2")
+    # inputs of an example are no part of the model: they are not opened
+    load_program(tmp_path / "bad.pt2")
     assert not (tmp_path / "ran").exists()
 
 
@@ -245,5 +245,5 @@ def test_a_program_that_calls_something_else_is_refused(tmp_path):
         (name,) = [name for name in archive.namelist() if name.endswith("models/model.json")]
         graph = archive.read(name).replace(b"torch.ops.aten.relu.default", b"torch.hub.load")
     replaced(tmp_path / "good.pt2", tmp_path / "bad.pt2", "models/model.json", graph)
-    with pytest.raises(r2et.InputError, match=r"not an operator of torch|cannot be read"):
+    with pytest.raises(r2et.InputError, match="not an operator of torch"):
         load_program(tmp_path / "bad.pt2")

@@ -1,5 +1,6 @@
 """The operators of an exported graph as torch's own layers again, so that a certificate can read them."""
 
+import keyword
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -91,6 +92,13 @@ def _each(value: Any) -> Any:
     return tuple(value) if isinstance(value, list | tuple) else value
 
 
+def _is_plain(part: str) -> bool:
+    """Whether a module can have this name, and fx can write it into the code of a graph."""
+    if not part.isascii() or keyword.iskeyword(part) or hasattr(nn.Module(), part):
+        return False
+    return part.isidentifier() or part.isdigit()
+
+
 #: operators that are a layer; the first argument is the node of the input
 _LAYERS: dict[Any, Callable[..., nn.Module | None]] = {
     aten.linear.default: _linear,
@@ -134,16 +142,17 @@ class LayerBuilder:
     """Copies the graph of a module node by node; what is not known stays an operator.
 
     Args:
-        source: the module of an exported program, with its weights as attributes.
+        source: holds the weights of an exported program as attributes.
+        graph: of that program; its last node returns a tuple.
     """
 
-    def __init__(self, source: fx.GraphModule) -> None:
-        self.source, self.root, self.graph = source, nn.Module(), fx.Graph()
+    def __init__(self, source: nn.Module, graph: fx.Graph) -> None:
+        self.source, self.stored, self.root, self.graph = source, graph, nn.Module(), fx.Graph()
         self.copies: dict[fx.Node, fx.Node] = {}
 
     def build(self) -> tuple[nn.Module, fx.Graph]:
         """The layers, and the graph that calls them."""
-        for node in self.source.graph.nodes:
+        for node in self.stored.nodes:
             if node.op == "get_attr" or "_guards_fn" in str(node.target):
                 # weights go into layers; a guard repeats the shapes of the export
                 continue
@@ -169,15 +178,15 @@ class LayerBuilder:
 
     def _layer(self, node: fx.Node) -> nn.Module | None:
         make = _LAYERS.get(node.target)
-        rest = [*node.args[1:], *node.kwargs.values()]
-        tensors = [value for value in rest if isinstance(value, fx.Node)]
+        tensors: list[fx.Node] = []
+        fx.node.map_arg((node.args[1:], node.kwargs), tensors.append)
         if make is None or any(value.op != "get_attr" for value in tensors):
             return None
         given = [self._attribute(value) if isinstance(value, fx.Node) else value for value in node.args[1:]]
         try:
             return make(node.args[0], *given, **node.kwargs)
-        except TypeError:
-            # an overload with arguments that the table does not know
+        except (TypeError, ValueError, LookupError, AttributeError, RuntimeError):
+            # an overload, or arguments, that the layer does not know
             return None
 
     def _name(self, node: fx.Node, layer: nn.Module) -> str:
@@ -186,8 +195,7 @@ class LayerBuilder:
         path, kind = stack[-1] if stack else ("", "")
         kind = kind if isinstance(kind, str) else kind.__name__
         same = kind.rsplit(".", 1)[-1] == type(layer).__name__
-        plain = all(part.isidentifier() or part.isdigit() for part in path.split("."))
-        names = [path] if same and plain else []
+        names = [path] if same and all(map(_is_plain, path.split("."))) else []
         return next(name for name in (*names, node.name, f"layer_{node.name}") if not self._taken(name))
 
     def _taken(self, name: str) -> bool:

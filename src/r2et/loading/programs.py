@@ -1,9 +1,6 @@
 """torch.export programs (`.pt2`) as models."""
 
 import os
-import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +8,9 @@ import torch
 from torch import Tensor, fx
 
 from r2et._checks import InputError, ModelError
+from r2et.loading.archive import read_archive
+from r2et.loading.fields import shown
+from r2et.loading.graphs import GraphReader, Source, TensorValue
 from r2et.loading.layers import LayerBuilder
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ EXPORT = (
     "torch.export.save(torch.export.export(model.eval(), (x[:2],), "
     "dynamic_shapes=({0: torch.export.Dim.DYNAMIC},)), 'model.pt2')"
 )
-#: files of an archive that are pickles of arbitrary Python objects
-_PICKLED = ("custom_obj_", "opaque_obj_", "opaque_")
 
 
 class Program(fx.GraphModule):
@@ -32,7 +30,7 @@ class Program(fx.GraphModule):
     can read them, and findings name them.
 
     Args:
-        program: what `torch.export.export` returned, with a batch of any size.
+        program: what `torch.export.export` returned, with a batch of any size, or what was read from a file.
 
     Attributes:
         dtype: of the inputs.
@@ -44,20 +42,24 @@ class Program(fx.GraphModule):
     True
     """
 
-    def __init__(self, program: "ExportedProgram") -> None:
-        dtype, features = _check_input(program)
-        source = program.module()
-        assert isinstance(source, fx.GraphModule)
-        super().__init__(*LayerBuilder(source).build(), class_name="Program")
+    def __init__(self, program: "ExportedProgram | Source") -> None:
+        source = program if isinstance(program, Source) else _exported(program)
+        dtype, features = _check_input(source)
+        super().__init__(*LayerBuilder(source.root, source.graph).build(), class_name="Program")
         self.dtype, self.features = dtype, features
         self.eval()
 
 
 def load_program(path: str | os.PathLike[str]) -> Program:
-    """Read a `.pt2` file that `torch.export.save` wrote.
+    """Read a `.pt2` file that `torch.export.save` wrote, so that nothing in it can run code.
 
-    Weights are read as plain tensors; a file that holds pickled objects is refused. torch itself refuses one that
-    calls anything but its operators. Still, open files of people you trust: torch parses the rest.
+    torch's own reader is not used: it unpickles and evaluates parts of a file. Read are plain tensors, whose sizes must
+    fit what is stored, and the graph of the program, which may call the operators of torch that networks are made of
+    and nothing else; another record, an unknown operator, a compressed or a pickled record is refused. Running the
+    model is torch's affair: it may take any time and memory.
+
+    Args:
+        path: a file in the format of torch 2.9 and later, which holds no pickled weights.
 
     >>> import tempfile
     >>> model, x = torch.nn.Linear(3, 2), torch.randn(4, 3)
@@ -71,74 +73,70 @@ def load_program(path: str | os.PathLike[str]) -> Program:
     if not path.is_file():
         raise InputError(f"there is no file {str(path)!r}")
     try:
-        names = zipfile.ZipFile(path).namelist()
-    except (OSError, zipfile.BadZipFile) as error:
-        raise InputError(f"{str(path)!r} is not a torch.export program: {error}. Make one by {EXPORT}") from error
-    pickled = [name for name in names if name.rsplit("/", 1)[-1].startswith(_PICKLED)]
-    if pickled:
-        raise InputError(
-            f"{str(path)!r} holds pickled objects ({pickled[0]}): unpickling runs whatever code is in them. "
-            "Export a model whose constants are tensors"
-        )
-    try:
-        with _tensors_only():
-            program = torch.export.load(str(path))
-    except Exception as error:
-        raise InputError(
-            f"{str(path)!r} cannot be read as a torch.export program: {type(error).__name__}: "
-            f"{_first_line(error)}. Make it by the torch that you use here ({torch.__version__}): {EXPORT}"
-        ) from error
-    try:
-        return Program(program)
+        return Program(GraphReader(read_archive(path)).read())
     except ModelError as error:
         raise ModelError(f"{str(path)!r}: {error}") from error
+    except InputError as error:
+        raise InputError(_unreadable(path, str(error))) from error
+    except Exception as error:
+        # fx and torch check what they are handed in their own words
+        raise InputError(_unreadable(path, f"{type(error).__name__}: {shown(_first_line(error))}")) from error
 
 
-@contextmanager
-def _tensors_only() -> Iterator[None]:
-    """torch.export.load falls back to an unrestricted pickle where a restricted one fails; not here."""
-    import logging
+def _unreadable(path: Path, reason: str) -> str:
+    return (
+        f"{str(path)!r} cannot be read as a torch.export program: {reason}. Make one by the torch that you use here "
+        f"({torch.__version__}): {EXPORT}"
+    )
 
-    log = logging.getLogger("torch.export")
-    before, level = os.environ.get("TORCH_FORCE_WEIGHTS_ONLY_LOAD"), log.level
-    os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"
-    # it logs a traceback of what we turn into one sentence
-    log.setLevel(logging.CRITICAL)
+
+def _exported(program: "ExportedProgram") -> Source:
+    """A program in memory, as one from a file is."""
     try:
-        yield
-    finally:
-        log.setLevel(level)
-        if before is None:
-            del os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"]
-        else:
-            os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = before
-
-
-def _check_input(program: "ExportedProgram") -> tuple[torch.dtype, tuple[int, ...]]:
-    """The dtype and the shape of one row; the program must take one batch of any size."""
-    wanted = program.graph_signature.user_inputs
-    values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
-    batch = values.get(str(wanted[0])) if len(wanted) == 1 else None
-    if not isinstance(batch, Tensor):
+        module, signature = program.module(), program.graph_signature
+    except SyntaxError as error:
         raise ModelError(
-            f"the program takes {len(wanted)} inputs ({', '.join(map(str, wanted))}); r2et explains one tensor "
+            f"torch cannot write the program as Python ({_first_line(error)}): a module of it has a keyword as its "
+            "name. Rename it before the export"
+        ) from error
+    assert isinstance(module, fx.GraphModule)
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
+    batch = values.get(str(signature.user_inputs[0])) if len(signature.user_inputs) == 1 else None
+    known = TensorValue(batch.dtype, tuple(map(_fixed, batch.shape))) if isinstance(batch, Tensor) else None
+    inputs, outputs = (tuple(map(str, names)) for names in (signature.user_inputs, signature.user_outputs))
+    return Source(module, module.graph, inputs, outputs, known)
+
+
+def _fixed(size: object) -> int | None:
+    # a size that may vary is symbolic, whatever the type says
+    return size if type(size) is int else None
+
+
+def _check_input(source: Source) -> tuple[torch.dtype, tuple[int, ...]]:
+    """The dtype and the shape of one row; the program must take one batch of any size."""
+    batch = source.batch
+    if batch is None:
+        raise ModelError(
+            f"the program takes {len(source.inputs)} inputs ({', '.join(source.inputs)}); r2et explains one tensor "
             "(N, *features): export a module that takes it alone"
         )
-    if not batch.is_floating_point():
+    if not batch.dtype.is_floating_point:
         raise ModelError(f"the program takes {batch.dtype}; gradients need floating-point inputs")
-    # a size that may vary is symbolic, whatever the type says
-    if batch.ndim < 2 or type(batch.shape[0]) is int:
+    shape = batch.shape
+    if batch.ndim < 2 or shape[0] is not None:
         raise ModelError(
-            f"the program was exported for inputs of the fixed shape {tuple(batch.shape)}; r2et runs batches of "
-            f"many sizes: export it by {EXPORT}"
+            f"the program was exported for inputs of the fixed shape {shape}; r2et runs batches of many sizes: "
+            f"export it by {EXPORT}"
         )
-    results = program.graph_signature.user_outputs
-    if len(results) != 1:
+    features = tuple(size for size in shape[1:] if size is not None)
+    if len(features) != batch.ndim - 1:
+        raise ModelError(f"the program takes rows of many shapes; r2et explains rows of one: export it by {EXPORT}")
+    if len(source.outputs) != 1:
         raise ModelError(
-            f"the program returns {len(results)} values ({', '.join(map(str, results))}); r2et needs the logits "
+            f"the program returns {len(source.outputs)} values ({', '.join(source.outputs)}); r2et needs the logits "
             "alone"
         )
-    return batch.dtype, tuple(batch.shape[1:])
+    return batch.dtype, features
 
 
 def _first_line(error: Exception) -> str:

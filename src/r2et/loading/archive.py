@@ -1,9 +1,10 @@
 """The records of a `.pt2` archive, by an allow-list: plain tensors and JSON, never a pickle.
 
-torch's own reader looks names up without case, follows older layouts, inflates what is compressed and unpickles some of
-what it finds. None of it is used here: the records are read one by one, after every name and every size was checked.
+torch's own reader looks names up without case, follows older layouts, inflates what is compressed and unpickles
+some of what it finds. It is not used: the records are read one by one, after all names and sizes were checked.
 """
 
+import io
 import json
 import math
 import os
@@ -14,7 +15,7 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -113,7 +114,7 @@ class _Records:
     def read(self) -> Archive:
         for name, wanted in _MARKS.items():
             if self.records[name].file_size != len(wanted) or self._bytes(name) != wanted:
-                raise InputError(f"its record {name!r} is not {wanted.decode()!r}, as of a program of this machine")
+                raise InputError(f"its record {name!r} is not {wanted.decode()!r}")
         tensors = _Tensors(self, 4 * self.size + 2**20)
         constants = tensors.read(_CONSTANTS, "data/constants/", "tensor_")
         return Archive(self._json(_MODEL), {**constants, **tensors.read(_WEIGHTS, "data/weights/", "weight_")})
@@ -145,9 +146,9 @@ class _Records:
     def storage(self, name: str) -> Tensor:
         """A record as bytes (B,) of its own memory, aligned as torch's kernels like it."""
         content = torch.empty(self.length(name), dtype=torch.uint8)
-        with self.archive.open(self.records[name]) as stream:
-            if stream.readinto(content.numpy().data) != len(content):
-                raise InputError(f"its record {shown(name)} ends too early")
+        stream = cast(io.BufferedIOBase, self.archive.open(self.records[name]))
+        if stream.readinto(content.numpy().data) != len(content):
+            raise InputError(f"its record {shown(name)} ends too early")
         return content
 
 

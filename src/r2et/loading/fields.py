@@ -1,4 +1,4 @@
-"""Fields of a JSON document that somebody else wrote: each is of the kind that is asked for, or a sentence says so."""
+"""Fields of a JSON document that somebody else wrote: each is of the kind asked for, or a sentence says so."""
 
 from typing import Any, TypeVar
 

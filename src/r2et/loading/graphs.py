@@ -1,7 +1,7 @@
 """The program of an archive as an fx graph: names of the file are keys and hints, and never become code."""
 
 import keyword
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from operator import getitem
 from typing import Any
@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, fx, nn
 
 from r2et._checks import InputError
-from r2et.loading.archive import DTYPES, Archive, dtype_of
-from r2et.loading.fields import entry, items, only, shown, whole
+from r2et.loading.archive import Archive, dtype_of
+from r2et.loading.arguments import SEVERAL, SINGLE, SYMBOLIC, placed
+from r2et.loading.fields import entry, items, only, shown
 from r2et.loading.operators import ARITHMETIC, operator_of
 from r2et.loading.sizes import size_of
 
@@ -19,9 +20,6 @@ from r2et.loading.sizes import size_of
 _SCHEMA = 8
 #: arguments of all calls together: fx writes them as Python and compiles it
 _MOST_ARGUMENTS = 200_000
-_LAYOUTS = {7: torch.strided}
-_MEMORY = {1: torch.contiguous_format, 2: torch.channels_last, 3: torch.channels_last_3d, 4: torch.preserve_format}
-_NOT_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
 #: what a signature calls the tensors that a program holds, and where it puts their names
 _HELD = {"parameter": "parameter_name", "buffer": "buffer_name", "tensor_constant": "tensor_constant_name"}
 
@@ -158,7 +156,7 @@ class GraphReader:
         values = [self._argument(*only(item.get("arg"))) for item in stored]
         if target not in ARITHMETIC:
             function = operator_of(target)
-            return function, *_placed(target, function._schema.arguments, names, values)
+            return function, *placed(target, function._schema.arguments, names, values)
         # sizes are numbers; of text or lists `mul` could make anything
         if not 1 <= len(values) <= 2 or any(not isinstance(value, fx.Node | int | float) for value in values):
             raise InputError(f"{target} is called with something else than one or two sizes")
@@ -206,48 +204,28 @@ class GraphReader:
         raise InputError(f"an argument is of the kind {shown(kind)}, which r2et does not read")
 
     def _kinds(self) -> dict[str, Callable[[Any], Any]]:
-        return {
-            "as_none": lambda value: None,
-            "as_tensor": lambda value: self._value(entry(value, "name", str)),
-            "as_int": whole,
-            "as_float": _number,
-            "as_bool": _flag,
-            "as_string": _word,
-            "as_sym_int": self._symbol,
-            "as_sym_float": self._symbol,
-            "as_sym_bool": self._symbol,
-            "as_scalar_type": lambda value: _listed(DTYPES, value),
-            "as_layout": lambda value: _listed(_LAYOUTS, value),
-            "as_memory_format": lambda value: _listed(_MEMORY, value),
-            # the tensors are read into the memory of the processor
-            "as_device": lambda value: torch.device("cpu"),
-        }
+        sizes = dict.fromkeys(("as_sym_int", "as_sym_float", "as_sym_bool"), self._symbol)
+        return {**SINGLE, **sizes, "as_tensor": self._tensor}
 
     def _kinds_of_lists(self) -> dict[str, Callable[[Any], Any]]:
-        return {
-            "as_tensors": lambda value: self._value(entry(value, "name", str)),
-            "as_ints": whole,
-            "as_floats": _number,
-            "as_bools": _flag,
-            "as_sym_ints": self._symbol,
-            "as_sym_floats": self._symbol,
-            "as_sym_bools": self._symbol,
-            "as_optional_tensors": self._optional,
-        }
+        sizes = dict.fromkeys(("as_sym_ints", "as_sym_floats", "as_sym_bools"), self._symbol)
+        return {**SEVERAL, **sizes, "as_tensors": self._tensor, "as_optional_tensors": self._optional}
+
+    def _tensor(self, value: Any) -> fx.Node:
+        return self._value(entry(value, "name", str))
 
     def _optional(self, value: Any) -> fx.Node | None:
         kind, tensor = only(value)
-        return None if kind == "as_none" else self._value(entry(tensor, "name", str))
+        return None if kind == "as_none" else self._tensor(tensor)
 
     def _symbol(self, value: Any) -> Any:
         """A size that is computed, or one that is fixed."""
         kind, content = only(value)
         if kind == "as_name" and isinstance(content, str):
             return self._value(content)
-        simple = {"as_int": whole, "as_float": _number, "as_bool": _flag}
-        if kind not in simple:
+        if kind not in SYMBOLIC:
             raise InputError(f"a size is of the kind {shown(kind)}")
-        return simple[kind](content)
+        return SINGLE[kind](content)
 
     def _value(self, name: str) -> fx.Node:
         if name not in self.values:
@@ -260,34 +238,6 @@ class GraphReader:
             raise InputError(f"its calls have more than {_MOST_ARGUMENTS} arguments")
 
 
-def _placed(
-    target: str, schema: list[Any], names: list[str], values: list[Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments in the order of the operator; those after a gap, and those that need it, by name."""
-    known, given = {argument.name: argument for argument in schema}, dict(zip(names, values, strict=True))
-    missing = [name for name, argument in known.items() if name not in given and not argument.has_default_value()]
-    if missing or len(given) != len(names) or not given.keys() <= known.keys():
-        raise InputError(f"{shown(target)} takes {', '.join(known)}, it is given {shown(', '.join(names))}")
-    wrong = [name for name, value in given.items() if not _fits(str(known[name].type), value)]
-    if wrong:
-        raise InputError(f"{shown(target)} is given {shown(given[wrong[0]])} as {wrong[0]!r}")
-    placed: list[Any] = []
-    for argument in schema:
-        if argument.kwarg_only or argument.name not in given:
-            break
-        placed.append(given.pop(argument.name))
-    return tuple(placed), given
-
-
-def _fits(kind: str, value: Any) -> bool:
-    """Whether a value is a tensor where the operator takes tensors."""
-    if kind == "Tensor":
-        return isinstance(value, fx.Node)
-    if kind in ("List[Tensor]", "List[Optional[Tensor]]"):
-        return isinstance(value, list) and all(item is None or isinstance(item, fx.Node) for item in value)
-    return True
-
-
 def _hint(name: Any) -> str | None:
     """A name that fx may use in the code that it writes."""
     plain = isinstance(name, str) and len(name) < 200 and name.isascii() and name.isidentifier()
@@ -298,30 +248,3 @@ def _stack(text: Any) -> dict[str, tuple[str, str]]:
     """The module that made a call: its key, and its path and its class."""
     last = text.rsplit(";", 1)[-1].split(",") if isinstance(text, str) else []
     return {last[0]: (last[1], last[-1])} if len(last) >= 3 else {}
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, str) and value in _NOT_FINITE:
-        return _NOT_FINITE[value]
-    if type(value) not in (int, float):
-        raise InputError(f"it holds {shown(value)} where a number should be")
-    return float(whole(value) if type(value) is int else value)
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise InputError(f"it holds {shown(value)} where true or false should be")
-    return value
-
-
-def _word(value: Any) -> str:
-    """A mode of an operator, or an equation of einsum."""
-    if not isinstance(value, str) or len(value) > 200 or not value.isascii() or not value.isprintable():
-        raise InputError(f"it holds {shown(value)} where a word should be")
-    return value
-
-
-def _listed(table: Mapping[int, Any], value: Any) -> Any:
-    if type(value) is not int or value not in table:
-        raise InputError(f"it holds {shown(value)} where one of {sorted(table)} should be")
-    return table[value]

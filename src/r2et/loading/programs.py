@@ -53,13 +53,13 @@ class Program(fx.GraphModule):
 def load_program(path: str | os.PathLike[str]) -> Program:
     """Read a `.pt2` file that `torch.export.save` wrote, so that nothing in it can run code.
 
-    torch's own reader is not used: it unpickles and evaluates parts of a file. Read are plain tensors, whose sizes must
-    fit what is stored, and the graph of the program, which may call the operators of torch that networks are made of
-    and nothing else; another record, an unknown operator, a compressed or a pickled record is refused. Running the
-    model is torch's affair: it may take any time and memory.
+    torch's own reader is not used: it unpickles and evaluates parts of a file. Read are plain tensors, whose sizes
+    must fit what is stored, and the graph of the program, which may call the operators of torch that networks are
+    made of and nothing else. Pickled or compressed records, other ones and unknown operators are refused. Running
+    the model is torch's affair: it may take any time and memory.
 
     Args:
-        path: a file in the format of torch 2.9 and later, which holds no pickled weights.
+        path: of a current torch; older ones pickled the weights.
 
     >>> import tempfile
     >>> model, x = torch.nn.Linear(3, 2), torch.randn(4, 3)
@@ -85,8 +85,8 @@ def load_program(path: str | os.PathLike[str]) -> Program:
 
 def _unreadable(path: Path, reason: str) -> str:
     return (
-        f"{str(path)!r} cannot be read as a torch.export program: {reason}. Make one by the torch that you use here "
-        f"({torch.__version__}): {EXPORT}"
+        f"{str(path)!r} cannot be read as a torch.export program: {reason}. Make one by a current torch (here is "
+        f"{torch.__version__}): {EXPORT}"
     )
 
 
@@ -96,8 +96,8 @@ def _exported(program: "ExportedProgram") -> Source:
         module, signature = program.module(), program.graph_signature
     except SyntaxError as error:
         raise ModelError(
-            f"torch cannot write the program as Python ({_first_line(error)}): a module of it has a keyword as its "
-            "name. Rename it before the export"
+            f"torch cannot write the program as Python ({_first_line(error)}): a module of it has a keyword as "
+            "its name. Rename it before the export"
         ) from error
     assert isinstance(module, fx.GraphModule)
     values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
@@ -117,8 +117,8 @@ def _check_input(source: Source) -> tuple[torch.dtype, tuple[int, ...]]:
     batch = source.batch
     if batch is None:
         raise ModelError(
-            f"the program takes {len(source.inputs)} inputs ({', '.join(source.inputs)}); r2et explains one tensor "
-            "(N, *features): export a module that takes it alone"
+            f"the program takes {len(source.inputs)} inputs ({', '.join(source.inputs)}); r2et explains one "
+            "tensor (N, *features): export a module that takes it alone"
         )
     if not batch.dtype.is_floating_point:
         raise ModelError(f"the program takes {batch.dtype}; gradients need floating-point inputs")
@@ -130,11 +130,11 @@ def _check_input(source: Source) -> tuple[torch.dtype, tuple[int, ...]]:
         )
     features = tuple(size for size in shape[1:] if size is not None)
     if len(features) != batch.ndim - 1:
-        raise ModelError(f"the program takes rows of many shapes; r2et explains rows of one: export it by {EXPORT}")
+        raise ModelError(f"the program takes rows of many shapes; r2et explains those of one: {EXPORT}")
     if len(source.outputs) != 1:
         raise ModelError(
-            f"the program returns {len(source.outputs)} values ({', '.join(source.outputs)}); r2et needs the logits "
-            "alone"
+            f"the program returns {len(source.outputs)} values ({', '.join(source.outputs)}); r2et needs the "
+            "logits alone"
         )
     return batch.dtype, features
 

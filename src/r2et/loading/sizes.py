@@ -9,10 +9,10 @@ from r2et.loading.fields import entry, only, shown, whole
 #: characters of a formula of sizes
 _LONGEST = 2000
 #: functions that torch writes into such a formula
-_FUNCTIONS = frozenset(
-    "Symbol Integer Add Mul Pow Rational Max Min Abs Mod PythonMod FloorDiv CleanDiv CeilDiv ModularIndexing Where "
-    "IntTrueDiv FloatTrueDiv ToFloat TruncToInt CeilToInt FloorToInt RoundToInt PowByNatural Identity Float".split()
-)
+_FUNCTIONS = """
+    Symbol Integer Float Rational Add Mul Pow Max Min Abs Mod PythonMod FloorDiv CleanDiv CeilDiv ModularIndexing
+    Where IntTrueDiv FloatTrueDiv ToFloat TruncToInt CeilToInt FloorToInt RoundToInt PowByNatural Identity
+"""
 _PARTS = (
     ast.Expression, ast.Load, ast.Call, ast.keyword, ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp,
     ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Div, ast.Mod, ast.USub,
@@ -49,7 +49,7 @@ def _is_formula(text: str) -> bool:
 
 def _is_part(node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS
+        return isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS.split()
     if isinstance(node, ast.Constant):
         return isinstance(node.value, int | float) or (isinstance(node.value, str) and node.value.isidentifier())
     return isinstance(node, _PARTS)

@@ -13,6 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import r2et
 from r2et.loading import Program, load_program
 from tests.loading import nets
+from tests.loading.archives import Bomb
 
 MODELS = {
     "mlp": (nets.mlp, (20, 5), torch.float32),
@@ -198,16 +199,6 @@ def test_a_missing_file_and_one_of_something_else(tmp_path):
         archive.writestr("a/readme", "hello")
     with pytest.raises(r2et.InputError, match=r"cannot be read as a torch\.export program"):
         load_program(tmp_path / "zip.pt2")
-
-
-class Bomb:
-    """Writes a file when it is unpickled."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self):
-        return (Path.touch, (self.path,))
 
 
 def replaced(source: Path, target: Path, suffix: str, content: bytes) -> None:

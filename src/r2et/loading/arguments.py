@@ -35,7 +35,9 @@ def placed(
     missing = [name for name, argument in known.items() if name not in given and not argument.has_default_value()]
     if missing or len(given) != len(names) or not given.keys() <= known.keys():
         raise InputError(f"{shown(target)} takes {', '.join(known)}, it is given {shown(', '.join(names))}")
-    wrong = [name for name, value in given.items() if not _fits(str(known[name].type), value)]
+    wrong = [
+        name for name, value in given.items() if not _fits(str(known[name].type), value, name == schema[0].name)
+    ]
     if wrong:
         raise InputError(f"{shown(target)} is given {shown(given[wrong[0]])} as {wrong[0]!r}")
     placed: list[Any] = []
@@ -46,10 +48,10 @@ def placed(
     return tuple(placed), given
 
 
-def _fits(kind: str, value: Any) -> bool:
-    """Whether a value is a tensor where the operator takes tensors."""
+def _fits(kind: str, value: Any, first: bool) -> bool:
+    """Whether a value is a tensor where the operator takes tensors; torch makes one of a number, but not first."""
     if kind == "Tensor":
-        return isinstance(value, fx.Node)
+        return isinstance(value, fx.Node if first else fx.Node | int | float)
     if kind in ("List[Tensor]", "List[Optional[Tensor]]"):
         return isinstance(value, list) and all(item is None or isinstance(item, fx.Node) for item in value)
     return True

@@ -1,8 +1,8 @@
 """The operators that a program from a file may call: what networks are made of, and nothing that acts elsewhere.
 
 `torch.ops.aten` also has operators that write files (`save`, `from_file`), that give tensors memory which is not
-theirs (`set_`, `resize_`), that change torch itself (`manual_seed`), and some that trust their arguments. What is not
-named here is refused.
+theirs (`set_`, `resize_`), that change torch itself (`manual_seed`), and some that trust their arguments. What is
+not named here is refused.
 """
 
 import math

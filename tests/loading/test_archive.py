@@ -148,10 +148,21 @@ def rename(item, old: str, new: str) -> None:
         item[new] = item.pop(old)
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["import", "a.class", "a-b", "a']; exit([", "a\nb", "__class__", "a.training", "forward", "a..b", "\u00b2"],
-)
+MODULES = [
+    "import",
+    "a.class",
+    "a-b",
+    "a']; exit([",
+    "a\nb",
+    "__class__",
+    "a.training",
+    "forward",
+    "a..b",
+    "\u00b2",
+]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=ascii)
 def test_names_of_modules_do_not_become_code(saved, good, path):
     def change(document):
         for node in document["graph_module"]["graph"]["nodes"]:
@@ -251,7 +262,7 @@ def peak() -> int:
 def little_memory():
     before = peak()
     yield
-    assert peak() - before < 2**28
+    assert peak() - before < 2**27
 
 
 def sized(**fields):
@@ -301,9 +312,13 @@ def test_an_empty_record_with_a_size(good):
 
 
 def test_a_compressed_record_is_not_inflated(saved, tmp_path):
-    bomb = {**saved[1], "data/weights/weight_0": bytes(2**29)}
-    path = write(tmp_path / "bomb.pt2", bomb.items(), zipfile.ZIP_DEFLATED)
-    assert path.stat().st_size < 2**20
+    rest = {name: content for name, content in saved[1].items() if name != "data/weights/weight_0"}
+    path = write(tmp_path / "bomb.pt2", rest.items())
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        with archive.open("model/data/weights/weight_0", "w") as record:
+            for _ in range(32):
+                record.write(bytes(2**23))
+    assert path.stat().st_size < 2**21
     with little_memory():
         refused(path, "compressed")
 
@@ -311,10 +326,12 @@ def test_a_compressed_record_is_not_inflated(saved, tmp_path):
 def test_records_that_share_their_bytes_are_refused(good):
     """Two names of one record, as a bomb without compression has them."""
     with zipfile.ZipFile(good, "a") as archive:
-        shared = copy.copy(max(archive.infolist(), key=lambda record: record.file_size))
-        archive.filelist += [shared, shared]
+        for number in range(2):
+            shared = copy.copy(max(archive.infolist(), key=lambda record: record.file_size))
+            shared.filename = f"model/extra/{number}"
+            archive.filelist.append(shared)
         archive._didModify = True
-    refused(good, r"twice|overlap")
+    refused(good, "overlap")
 
 
 def test_a_long_json_is_not_parsed(saved, tmp_path):
@@ -348,10 +365,11 @@ def test_truth_values_are_0_or_1(tmp_path):
 # --- anything -------------------------------------------------------------------------------------------------
 
 HOSTILE = [
-    None, True, -1, 0, 3, 2**31, 2**63, 10**400, 1.5, float("nan"), "", "NaN", "a\nb", "import", "__import__('os')",
-    "torch.ops.aten.save.default", "x" * 5000, [], [[]], [None], {}, {"as_int": 2**62}, {"as_tensor": {"name": "relu"}},
-    {"as_expr": {"expr_str": "().__class__", "hint": None}}, {"as_string": "/tmp"}, {"as_custom_obj": {"name": "a"}},
-    {"as_operator": "os.system"}, {"as_graph": {"name": "g", "graph": {}}}, {"as_ints": [0, -1]}, {"name": "input"},
+    None, True, -1, 0, 3, 2**31, 2**63, 10**400, 1.5, float("nan"), "", "NaN", "a\nb", "import", "exit()",
+    "torch.ops.aten.save.default", "x" * 5000, [], [[]], [None], {}, {"as_int": 2**62}, {"as_string": "/tmp"},
+    {"as_tensor": {"name": "relu"}}, {"as_expr": {"expr_str": "().__class__", "hint": None}}, {"name": "input"},
+    {"as_custom_obj": {"name": "a"}}, {"as_graph": {"name": "g", "graph": {}}}, {"as_ints": [0, -1]},
+    {"as_operator": "os.system"},
 ]  # fmt: skip
 
 
@@ -364,7 +382,7 @@ def places(item) -> list:
 @pytest.mark.parametrize("record", [MODEL, WEIGHTS, CONSTANTS])
 def test_any_change_of_a_document_loads_or_is_refused_in_a_sentence(saved, tmp_path, record):
     """Hundreds of files, each with one or two hostile values in the place of good ones."""
-    chance, outcomes = random.Random(0), set()
+    chance, outcomes, lengths = random.Random(0), set(), []
     for _ in range(250 if record == MODEL else 60):
         document = json.loads(saved[1][record])
         for _ in range(chance.choice([1, 1, 2])):
@@ -375,8 +393,9 @@ def test_any_change_of_a_document_loads_or_is_refused_in_a_sentence(saved, tmp_p
             outcomes.add(type(load_program(path)))
         except r2et.InputError as error:
             outcomes.add(type(error))
-            assert len(str(error)) < 1500
+            lengths.append(len(str(error)))
     assert r2et.InputError in outcomes
+    assert max(lengths) < 1500
 
 
 def test_any_change_of_bytes_loads_or_is_refused_in_a_sentence(good, tmp_path):
@@ -399,8 +418,8 @@ def test_any_change_of_bytes_loads_or_is_refused_in_a_sentence(good, tmp_path):
 # --- what must still load -------------------------------------------------------------------------------------
 
 MODELS = {
-    "CNN": (lambda: r2et.models.CNN(1, 8, 3), (4, 1, 8, 8)),
-    "ResNet": (lambda: r2et.models.ResNet(3, 4), (2, 3, 16, 16)),
+    "CNN": (lambda: r2et.models.CNN(1, 10, 3), (4, 1, 10, 10)),
+    "ResNet": (lambda: r2et.models.ResNet(3, 4, blocks=1), (2, 3, 16, 16)),
     "many kinds of calls": (nets.Assorted, (4, 5)),
     "LSTM": (lambda: nets.Last(nn.LSTM(3, 4, batch_first=True)), (3, 6, 3)),
     "bare norms": (lambda: nn.Sequential(nn.LayerNorm(5, elementwise_affine=False), nn.Linear(5, 2)), (4, 5)),

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from r2et import ranking
 from r2et._checks import InputError, check_inputs, check_k, check_labels, check_logits, check_positive
+from r2et._preflight import measuring
 from r2et.attacks import AttackResult
 from r2et.explain import Activation, Explainer, Gradient
 from r2et.explain.averaged import VALUES_AT_ONCE
@@ -34,7 +35,9 @@ def auc(model: nn.Module, x: Tensor, y: Tensor, chunk_size: int | None = None) -
 
     check_inputs(x)
     check_labels(y, len(x))
-    logits = _logits(model, x, _rows_at_once(x, chunk_size))
+    rows = _rows_at_once(x, chunk_size)
+    with measuring(model, x, gradient=False):
+        logits = _logits(model, x, rows)
     check_labels(y, len(x), logits.shape[1])
     present = y.unique().tolist()
     if len(present) < 2:
@@ -176,8 +179,10 @@ def faithfulness(
     >>> list(faithfulness(nn.Linear(3, 2), torch.randn(4, 3)))
     ['dffot', 'comprehensiveness', 'sufficiency']
     """
-    change, flip = _changes(model, x, explainer, baseline, fractions, chunk_size, keep=False)
-    kept_change, _ = _changes(model, x, explainer, baseline, fractions, chunk_size, keep=True)
+    check_inputs(x)
+    with measuring(model, x):
+        change, flip = _changes(model, x, explainer, baseline, fractions, chunk_size, keep=False)
+        kept_change, _ = _changes(model, x, explainer, baseline, fractions, chunk_size, keep=True)
     return {
         "dffot": float(flip.mean()),
         "comprehensiveness": float(change.mean()),
@@ -209,11 +214,12 @@ def _changes(
     filler = _filler(baseline, x)
     at_once = _rows_at_once(x, chunk_size)
     rows = min(len(x), at_once)
-    logits = _logits(model, x, rows)
-    parts = [
-        _changes_of_rows(model, *part, explainer, filler, fractions, at_once, keep)
-        for part in zip(x.detach().split(rows), logits.split(rows), strict=True)
-    ]
+    with measuring(model, x):
+        logits = _logits(model, x, rows)
+        parts = [
+            _changes_of_rows(model, *part, explainer, filler, fractions, at_once, keep)
+            for part in zip(x.detach().split(rows), logits.split(rows), strict=True)
+        ]
     change, flip = zip(*parts, strict=True)
     return torch.cat(change), torch.cat(flip)
 

@@ -20,6 +20,7 @@ from r2et._checks import (
     check_logits,
     check_positive,
 )
+from r2et._preflight import measuring
 from r2et._progress import progress_bar
 from r2et.attacks.domain import Domain
 from r2et.attacks.limits import Norm, in_words
@@ -150,7 +151,7 @@ class Attack(ABC):
         """Attack a batch.
 
         Args:
-            model: maps (N, *features) to logits (N, C).
+            model: maps (N, *features) to logits (N, C); it is attacked in evaluation mode and left as it was.
             x: (N, *features), or (N, 2, *features) with a two-input explainer.
             domain: what may be perturbed; None = everything.
             seed: of random starts; None = 0. A row alone gets the same start as in a batch.
@@ -164,7 +165,6 @@ class Attack(ABC):
         """
         check_inputs(x)
         self.explainer.check_shape(x)
-        check_k(self.k, self._check_model(model, x))
         check_chunk_size(chunk_size)
         domain = domain or Domain()
         domain.check(x[0].numel() // self.explainer.inputs)
@@ -173,7 +173,9 @@ class Attack(ABC):
         attacks = {radius: replace(self, radius=radius) for radius in sorted(radii or [self.radius])}
         parts = x.detach().split(chunk_size or len(x))
         found: dict[float, AttackResult] = {}
-        with progress_bar(type(self).__name__, len(attacks) * self.iterations() * len(parts), progress) as advance:
+        work = len(attacks) * self.iterations() * len(parts)
+        with measuring(model, x), progress_bar(type(self).__name__, work, progress) as advance:
+            check_k(self.k, self._check_model(model, x))
             smaller = None
             for radius, attack in attacks.items():
                 result = _join([attack.attack(model, part, domain, seed or 0, advance) for part in parts])
@@ -208,41 +210,42 @@ class Attack(ABC):
         self, model: nn.Module, x: Tensor, domain: Domain, seed: int, advance: Callable[[int], None]
     ) -> AttackResult:
         """Attack one chunk at one radius, without checks: what `__call__` and attacks made of attacks use."""
-        target = prediction(model, x)
-        before = self.explainer(model, x, target)
-        search = Search(
-            model=model,
-            x=x,
-            target=target,
-            before=before,
-            k=self.k,
-            radius=self.radius,
-            norm=self.norm,
-            cap=self.cap,
-            keep=self.keep,
-            flip_below=self.flip_below,
-            explainer=self.explainer,
-            domain=domain,
-            record=self.history,
-            advance=advance,
-            seed=seed,
-            predictions=self.predictions,
-            nearest=self.nearest,
-        )
-        with torch.enable_grad():
-            self.run(search)
-        return AttackResult(
-            x=search.best,
-            precision=search.precision,
-            kept=search.kept,
-            distance=search.distance(search.best),
-            first_flip=search.first_flip,
-            before=before,
-            after=self.explainer(model, search.best, target),
-            history=torch.stack(search.history) if search.record else None,
-            details=search.details,
-            rejected=search.limits.rejected,
-        )
+        with measuring(model, x):
+            target = prediction(model, x)
+            before = self.explainer(model, x, target)
+            search = Search(
+                model=model,
+                x=x,
+                target=target,
+                before=before,
+                k=self.k,
+                radius=self.radius,
+                norm=self.norm,
+                cap=self.cap,
+                keep=self.keep,
+                flip_below=self.flip_below,
+                explainer=self.explainer,
+                domain=domain,
+                record=self.history,
+                advance=advance,
+                seed=seed,
+                predictions=self.predictions,
+                nearest=self.nearest,
+            )
+            with torch.enable_grad():
+                self.run(search)
+            return AttackResult(
+                x=search.best,
+                precision=search.precision,
+                kept=search.kept,
+                distance=search.distance(search.best),
+                first_flip=search.first_flip,
+                before=before,
+                after=self.explainer(model, search.best, target),
+                history=torch.stack(search.history) if search.record else None,
+                details=search.details,
+                rejected=search.limits.rejected,
+            )
 
 
 def _join(results: list[AttackResult]) -> AttackResult:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from r2et import metrics, validate
 from r2et._checks import check_chunk_size, check_k, check_labels, check_logits
+from r2et._preflight import check_module, measuring
 from r2et.attacks import Domain, ERAttack, MSEAttack, NoiseAttack, WorstCase
 from r2et.attacks.worst_case import Budget
 from r2et.auditing.certifying import Certifier
@@ -17,7 +18,6 @@ from r2et.auditing.inputs import Layout, choose_radii, read_names, read_rows, ty
 from r2et.auditing.result import AttackRow, Audit
 from r2et.data.layouts import ImageLayout
 from r2et.explain import Explainer, Gradient
-from r2et.explain.base import evaluating
 from r2et.validate.attention import math_attention
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ def audit(
     'No attack changed any of the top 2 features of any of the 20 inputs, up to radius 0.5. None can, at any
     radius: it is certified.'
     """
+    check_module(model)
     rows = read_rows(x, y, model)
     explainer = explainer or Gradient()
     explainer.check_shape(rows.x)
@@ -90,7 +91,7 @@ def audit(
     budgets = sorted(set(radii))
     size = min(chunk_size or ROWS_AT_ONCE, ROWS_AT_ONCE, max(8, VALUES_AT_ONCE // rows.x[0].numel()))
     # attention has a second derivative by the math kernel alone
-    with evaluating(model), math_attention():
+    with math_attention(), measuring(model, rows.x):
         logits = _logits(model, rows.x, size)
         check_labels(rows.y, len(rows.x), logits.shape[1])
         features = explainer(model, rows.x[:1]).shape[-1]

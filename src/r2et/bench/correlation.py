@@ -6,10 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from r2et._preflight import measuring
 from r2et.attacks import ERAttack
 from r2et.bench.subject import Outcome, Subject
 from r2et.explain import Activation, Explainer
-from r2et.explain.base import evaluating, prediction
+from r2et.explain.base import prediction
 from r2et.scores import probability
 from r2et.stability import AdversarialNeighbours, GaussianNeighbours, thickness
 
@@ -75,10 +76,10 @@ def hessian_norm(model: nn.Module, x: Tensor, explainer: Explainer, samples: int
     >>> hessian_norm(model, torch.zeros(2, 3), Gradient()).shape
     torch.Size([2])
     """
-    target = prediction(model, x)
     point = x.detach().clone().requires_grad_(True)
     generator = torch.Generator().manual_seed(0)
-    with evaluating(model), torch.enable_grad():
+    with measuring(model, x), torch.enable_grad():
+        target = prediction(model, x)
         if isinstance(explainer, Activation):
             slope = explainer.attribute(model, point, target, True)
         else:

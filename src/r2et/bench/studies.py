@@ -9,6 +9,7 @@ from torch import Tensor
 
 from r2et import metrics
 from r2et._checks import InputError
+from r2et._modes import evaluating
 from r2et.attacks import ConstrainedAttack, ERAttack, MSEAttack, WorstCase
 from r2et.attacks.constraints import sweep
 from r2et.attacks.worst_case import Budget
@@ -23,7 +24,6 @@ from r2et.explain import (
     IntegratedGradients,
     SmoothGrad,
 )
-from r2et.explain.base import evaluating
 from r2et.stability import GaussianNeighbours, thickness
 from r2et.training import METHODS
 
@@ -33,7 +33,7 @@ _FRACTIONS = (0.01, 0.05, 0.1, 0.2, 0.5)
 def predictions(subject: Subject) -> Outcome:
     """AUC (cAUC) and accuracy on the whole test set."""
     x, y = subject.data.test.x, subject.data.test.y
-    with torch.no_grad():
+    with evaluating(subject.model), torch.no_grad():
         logits = torch.cat([subject.model(part) for part in x.split(256)])
     return Outcome(
         {

@@ -13,6 +13,7 @@ from r2et._checks import (
     check_inputs,
     check_logits,
 )
+from r2et._preflight import dtype_mismatch, measuring
 from r2et._progress import progress_bar
 from r2et.certificates.base import Certificate
 from r2et.certificates.deterministic import deterministic_radii, order_radii, other_classes
@@ -22,7 +23,7 @@ from r2et.certificates.smoothing import smoothing
 from r2et.enclosure.network import Network
 from r2et.enclosure.problems import Problem, Reading, why_not
 from r2et.explain import Explainer, Gradient, SmoothGrad
-from r2et.explain.base import checked_target, evaluating
+from r2et.explain.base import checked_target
 from r2et.scores import runner_up_class
 
 Method = Literal["auto", "deterministic", "piecewise", "smoothing", "first-order"]
@@ -85,7 +86,8 @@ def certify(
         return smoothing(model, x, k, sigma, samples, alpha, None, explainer, target, seed, chunk_size, progress)
     if method == "first-order":
         return first_order(model, x, k, explainer, target, chunk_size)
-    return _enclosed(model, x, k, explainer, method, target, prediction, chunk_size, progress)
+    with measuring(model, x):
+        return _enclosed(model, x, k, explainer, method, target, prediction, chunk_size, progress)
 
 
 def _enclosed(
@@ -105,10 +107,10 @@ def _enclosed(
             f'no sound certificate for {explainer!r}: {obstacle}. method="smoothing" certifies the frequencies '
             "of its top features under noise instead"
         )
-    own = next((parameter.dtype for parameter in model.parameters()), x.dtype)
-    if own != x.dtype:
-        raise InputError(f"x has dtype {x.dtype}, the model {own}: use x.to({own}) or model.to({x.dtype})")
-    with evaluating(model), torch.no_grad():
+    mismatch = dtype_mismatch(model, x)
+    if mismatch is not None:
+        raise InputError(mismatch)
+    with torch.no_grad():
         logits = model(x)
     check_logits(logits, len(x))
     target = checked_target(target, logits)

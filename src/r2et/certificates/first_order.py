@@ -5,10 +5,11 @@ from torch import Tensor, nn
 
 from r2et import ranking
 from r2et._checks import check_inputs, check_k, check_logits
+from r2et._preflight import measuring
 from r2et.certificates.base import Certificate
 from r2et.enclosure.pairs import Pairs, first_order_radii
 from r2et.explain import Explainer, Gradient
-from r2et.explain.base import checked_target, evaluating, forward
+from r2et.explain.base import checked_target, forward
 from r2et.explain.jacobian import jacobian
 
 
@@ -41,7 +42,7 @@ def first_order(
     check_inputs(x)
     explainer.check_shape(x)
     limits, tops = [], []
-    with evaluating(model):
+    with measuring(model, x):
         classes = checked_target(target, _logits(model, x))
         for part, label in zip(
             x.detach().split(chunk_size or len(x)), classes.split(chunk_size or len(x)), strict=True

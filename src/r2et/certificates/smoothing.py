@@ -35,12 +35,13 @@ from r2et._checks import (
     check_positive,
 )
 from r2et._files import writing
+from r2et._preflight import measuring
 from r2et._progress import progress_bar
 from r2et._unpacking import read_arrays
 from r2et.certificates.base import Certificate
 from r2et.certificates.statistical import clopper_pearson, explain_at
 from r2et.explain import Explainer, Gradient
-from r2et.explain.base import checked_target, evaluating
+from r2et.explain.base import checked_target
 
 #: noisy copies that are explained at once: at most so many, and at most so many input values
 COPIES_AT_ONCE = 2048
@@ -215,7 +216,7 @@ def noisy_counts(
     if not isinstance(seed, int):
         raise InputError(f"seed must be a whole number, got seed={seed!r}")
     chunk = chunk_size or max(1, min(COPIES_AT_ONCE, VALUES_AT_ONCE // x[0].numel()))
-    with evaluating(model), progress_bar("smoothing", len(x) * samples, progress) as advance:
+    with measuring(model, x), progress_bar("smoothing", len(x) * samples, progress) as advance:
         with torch.no_grad():
             logits = model(x)
         check_logits(logits, len(x))

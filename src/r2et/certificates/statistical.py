@@ -44,9 +44,11 @@ from r2et._checks import (
     check_k,
     check_positive,
 )
+from r2et._modes import own_draws
+from r2et._preflight import measuring
 from r2et.explain import Explainer, Gradient
 from r2et.explain.averaged import VALUES_AT_ONCE
-from r2et.explain.base import evaluating, prediction
+from r2et.explain.base import prediction
 from r2et.stability import AdversarialNeighbours, GaussianNeighbours, Neighbours
 
 #: N(F, r) as a number, or as a function of the radius r
@@ -163,7 +165,7 @@ def statistical_stability(
         chromatic: chi, between 1 and the number of pairs; None = the number of pairs, which always holds.
         covering: N(F, r) as a number or a function of r = eps u / 8; 1 for one fixed map.
         alpha: each interval of each input fails with this probability at most.
-        generator: of the draws.
+        generator: of the draws; None = what torch's global one would draw next, which stays where it is.
         chunk_size: draws that are explained at once; None = as many as fit 2**24 values.
 
     >>> model = torch.nn.Linear(5, 2)
@@ -185,7 +187,7 @@ def statistical_stability(
         raise InputError(f"alpha is a probability, above 0 and below 1; got alpha={alpha}")
     if isinstance(neighbours, AdversarialNeighbours):
         raise InputError(f"Theorem 5.2 is about random draws; {neighbours!r} are not: use GaussianNeighbours")
-    with evaluating(model):
+    with measuring(model, x):
         target = prediction(model, x)
         before = explainer(model, x, target)
         check_k(k, before.shape[-1])
@@ -197,7 +199,7 @@ def statistical_stability(
         cover = float(covering(epsilon * margin / 8) if callable(covering) else covering)
         if not 1 <= cover < math.inf:
             raise InputError(f"a covering number is finite and at least 1, got covering={cover}")
-        draws = neighbours.each(model, x, samples, generator)
+        draws = neighbours.each(model, x, samples, own_draws(generator, x))
         chunk = chunk_size or max(1, VALUES_AT_ONCE // x.numel())
         parts = []
         while part := list(itertools.islice(draws, chunk)):

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
 from r2et._checks import ModelError
+from r2et._modes import evaluating
 from r2et.enclosure.activations import Activation, MaxPool, activation, known
 from r2et.enclosure.affine import Affine
 from r2et.enclosure.layers import (
@@ -42,7 +43,8 @@ def extract(model: nn.Module, shape: torch.Size, detach: bool = True) -> Network
     >>> len(network.layers), network.base.shape
     (1, torch.Size([4, 3]))
     """
-    return _Reader(model, shape, detach).network()
+    with evaluating(model):
+        return _Reader(model, shape, detach).network()
 
 
 def _leaf(layer: nn.Module) -> bool:

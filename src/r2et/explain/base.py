@@ -1,8 +1,6 @@
 """The base class of explainers: checks, shapes and reduction; a subclass writes `attribute`."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
@@ -18,6 +16,7 @@ from r2et._checks import (
     check_logits,
     no_gradient,
 )
+from r2et._preflight import measuring
 from r2et.scores import Score, check_score, predicted_class, score
 
 Reduce = Literal["abs", "signed", "abs-sum"]
@@ -54,7 +53,7 @@ class Explainer(ABC):
         """Explain a batch.
 
         Args:
-            model: maps (N, *features) to logits (N, C).
+            model: maps (N, *features) to logits (N, C); it is explained in evaluation mode and left as it was.
             x: (N, *features), or (N, 2, *features) with `inputs=2`.
             target: the class that is explained, int64 (N,); None = the predicted class.
             create_graph: keep the result differentiable with respect to the parameters, and to x if it
@@ -65,10 +64,10 @@ class Explainer(ABC):
         """
         check_inputs(x)
         self.check_shape(x)
-        point, logits = forward(model, x, create_graph)
-        check_logits(logits, len(x))
-        target = checked_target(target, logits)
-        with torch.enable_grad():
+        with measuring(model, x), torch.enable_grad():
+            point, logits = forward(model, x, create_graph)
+            check_logits(logits, len(x))
+            target = checked_target(target, logits)
             scores = self.flatten(self.attribute(model, point, target, create_graph, logits))
         return scores if create_graph else scores.detach()
 
@@ -163,18 +162,6 @@ def checked_target(target: Tensor | None, logits: Tensor) -> Tensor:
         return predicted_class(logits)
     check_labels(target, len(logits), logits.shape[1])
     return target
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Put a model into evaluation mode, and each of its layers back into the mode it was in."""
-    training = [module for module in model.modules() if module.training]
-    try:
-        model.eval()
-        yield
-    finally:
-        for module in training:
-            module.training = True
 
 
 def prediction(model: nn.Module, x: Tensor) -> Tensor:

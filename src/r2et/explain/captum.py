@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from r2et._checks import InputError
+from r2et._modes import random_states_kept
 from r2et.explain.base import Explainer
 from r2et.scores import Score, score
 
@@ -55,7 +56,9 @@ class FromCaptum(Explainer):
         method = self.method(_ScoreOf(model, self.score))
         if create_graph and hasattr(method, "gradient_func"):
             method.gradient_func = _gradients_with_graph
-        attributions: Tensor = method.attribute(x, additional_forward_args=(target,), **self.options)
+        # methods that add noise draw it from the global states
+        with random_states_kept(x.device):
+            attributions: Tensor = method.attribute(x, additional_forward_args=(target,), **self.options)
         return attributions
 
     def check_second_derivative(self, features: torch.Size) -> None:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from r2et._checks import check_positive
+from r2et._preflight import trusted
 from r2et.attacks import ERAttack
 from r2et.explain import Explainer, Gradient
 from r2et.objectives.base import Loss, Objective, evaluation_mode, mean_cross_entropy
@@ -45,7 +46,7 @@ class AdversarialTraining(Objective):
     ) -> Loss:
         """Attack in evaluation mode, then one forward pass."""
         attack = ERAttack(k=self.k, radius=self.radius, steps=self.steps, keep="last", explainer=self.explainer)
-        with evaluation_mode(model):
+        with evaluation_mode(model), trusted(model):
             attacked = attack(model, x).x
         value = mean_cross_entropy(model(attacked), y, weights)
         return Loss(value, {"adversarial cross-entropy": value.detach()})

@@ -14,8 +14,10 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from r2et._checks import InputError, check_inputs, check_labels, check_logits
+from r2et._modes import evaluating
+from r2et._preflight import check_module, run
 from r2et.explain import Explainer, Gradient
-from r2et.explain.base import derivative, evaluating, forward, negligible, unit
+from r2et.explain.base import derivative, forward, negligible, unit
 from r2et.scores import log_odds, predicted_class
 
 Direction = Literal["gradient", "random", "adversarial"]
@@ -77,8 +79,9 @@ class Objective(ABC):
             A scalar that `backward()` can be called on.
         """
         check_inputs(x)
+        check_module(model)
         with torch.no_grad(), evaluating(model):
-            logits = model(x[:1])
+            logits = run(model, x[:1], x)
         check_logits(logits, 1)
         check_labels(y, len(x), logits.shape[1])
         if weights is None:

@@ -9,13 +9,15 @@ from torch import Tensor, nn
 
 from r2et import ranking
 from r2et._checks import InputError, ModelError, check_choice, check_positive
+from r2et._modes import own_draws
+from r2et._preflight import measuring
 from r2et.enclosure.attributions import pick
 from r2et.enclosure.problems import Problem, Reading, why_not
 from r2et.explain import Explainer, Gradient
 from r2et.explain.base import forward
 from r2et.explain.jacobian import jacobian
 from r2et.stability.neighbours import UniformNeighbours
-from r2et.stability.thickness import per_sample, start
+from r2et.stability.thickness import check_start, per_sample, start
 
 BoundMethod = Literal["auto", "enclosure", "estimate"]
 #: balls on the way to the radius
@@ -65,14 +67,14 @@ def thickness_bounds(
     IG versions of A.1.2. Memory is quadratic in the number of features.
 
     Args:
-        model: maps (N, *features) to logits (N, C).
+        model: maps (N, *features) to logits (N, C); it is measured in evaluation mode and left as it was.
         x: (N, *features).
         k: size of the salient set.
         radius: of the ball that holds the neighbours.
         explainer: None = Gradient of the probability, the paper's, for which there is only the estimate.
         method: "auto" takes the enclosure where there is one.
         samples: of the estimate: points in the ball over which L_i is maximised, besides x itself.
-        generator: of these points.
+        generator: of these points; None = as in `thickness`.
 
     >>> model = torch.nn.Linear(5, 2)
     >>> bounds = thickness_bounds(model, torch.randn(3, 5), k=2, radius=0.1, explainer=Gradient())
@@ -82,14 +84,14 @@ def thickness_bounds(
     check_positive("radius", radius)
     check_choice("method", method, get_args(BoundMethod))
     explainer = explainer or Gradient(score="probability")
-    before, target = start(model, x, k, explainer)
-    if method == "estimate":
-        return _estimated(model, x, k, radius, explainer, samples, generator)
-    reading = _read(model, x, explainer)
-    if isinstance(reading, str):
-        if method == "enclosure":
-            raise InputError(f"thickness cannot be bounded by an enclosure: {reading}")
-        return _estimated(model, x, k, radius, explainer, samples, generator)
+    check_start(x, explainer)
+    with measuring(model, x):
+        before, target = start(model, x, k, explainer)
+        reading = "the estimate was asked for" if method == "estimate" else _read(model, x, explainer)
+        if isinstance(reading, str):
+            if method == "enclosure":
+                raise InputError(f"thickness cannot be bounded by an enclosure: {reading}")
+            return _estimated(model, x, k, radius, explainer, samples, own_draws(generator, x))
     with torch.no_grad():
         found = [_proven(problem, radius) for problem in reading.problems(x, target, k, None)]
     lower, upper = (torch.cat(part).to(before) for part in zip(*found, strict=True))

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Literal, get_args
 
 import torch
@@ -9,6 +10,8 @@ from torch import Tensor, nn
 
 from r2et import ranking
 from r2et._checks import InputError, check_choice, check_chunk_size, check_inputs, check_k, check_positive
+from r2et._modes import evaluating, own_draws
+from r2et._preflight import measuring
 from r2et.explain import Explainer, Gradient
 from r2et.explain.averaged import VALUES_AT_ONCE
 from r2et.explain.base import forward, prediction
@@ -32,7 +35,7 @@ def thickness(
     """Top-k ranking thickness of each input (Eq. 2, 3 and the variants of Sec. 4.1).
 
     Args:
-        model: maps (N, *features) to logits (N, C).
+        model: maps (N, *features) to logits (N, C); it is measured in evaluation mode and left as it was.
         x: (N, *features).
         k: size of the salient set.
         explainer: None = Gradient of the log-odds for "probability" (only the order counts), of the probability
@@ -42,7 +45,7 @@ def thickness(
         neighbours: the distribution D; None = GaussianNeighbours(0.1).
         samples: how many neighbours are drawn.
         steps: points on the path from x to each neighbour (midpoint rule).
-        generator: of the draws.
+        generator: of the draws; None = what torch's global one would draw next, which stays where it is.
         chunk_size: how many points (neighbour x step) are evaluated at once; None = as many as fit 2**24 values.
 
     Returns:
@@ -54,15 +57,18 @@ def thickness(
     """
     check_choice("variant", variant, get_args(Variant))
     explainer = explainer or Gradient(score="log-odds" if variant == "probability" else "probability")
-    before, target = start(model, x, k, explainer)
-    measure = _measure(variant, before, k)
     neighbours = neighbours or GaussianNeighbours()
-    along = [
-        measure(scores)
-        for scores in path_explanations(
-            model, x, target, explainer, neighbours, samples, steps, generator, chunk_size
-        )
-    ]
+    check_start(x, explainer)
+    draws = own_draws(generator, x)
+    with measuring(model, x):
+        before, target = start(model, x, k, explainer)
+        measure = _measure(variant, before, k)
+        along = [
+            measure(scores)
+            for scores in path_explanations(
+                model, x, target, explainer, neighbours, samples, steps, draws, chunk_size
+            )
+        ]
     values = torch.cat(along).unflatten(0, (-1, steps)).mean(1)
     combined = values.amin(0) if neighbours.aggregate == "minimum" else values.mean(0)
     return per_sample(combined)
@@ -88,23 +94,31 @@ def pairwise_thickness(
     tensor([3.])
     """
     explainer = explainer or Gradient(score="probability")
-    before, target = start(model, x, 1, explainer)
-    for feature in (i, j):
-        if not 0 <= feature < before.shape[-1]:
-            raise InputError(f"there is no feature {feature}: the explanation has {before.shape[-1]}")
-    gaps = [
-        scores[..., i] - scores[..., j]
-        for scores in path_explanations(
-            model, x, target, explainer, neighbours or GaussianNeighbours(), samples, steps, generator, chunk_size
-        )
-    ]
+    neighbours = neighbours or GaussianNeighbours()
+    check_start(x, explainer)
+    draws = own_draws(generator, x)
+    with measuring(model, x):
+        before, target = start(model, x, 1, explainer)
+        for feature in (i, j):
+            if not 0 <= feature < before.shape[-1]:
+                raise InputError(f"there is no feature {feature}: the explanation has {before.shape[-1]}")
+        gaps = [
+            scores[..., i] - scores[..., j]
+            for scores in path_explanations(
+                model, x, target, explainer, neighbours, samples, steps, draws, chunk_size
+            )
+        ]
     return torch.cat(gaps).mean(0)
+
+
+def check_start(x: Tensor, explainer: Explainer) -> None:
+    """Raise unless x can be explained."""
+    check_inputs(x)
+    explainer.check_shape(x)
 
 
 def start(model: nn.Module, x: Tensor, k: int, explainer: Explainer) -> tuple[Tensor, Tensor]:
     """The explanation of the clean input, and the class that is held fixed around it."""
-    check_inputs(x)
-    explainer.check_shape(x)
     target = prediction(model, x)
     before = explainer(model, x, target)
     check_k(k, before.shape[-1])
@@ -138,8 +152,9 @@ def path_explanations(
     )
     chunk = chunk_size or max(1, VALUES_AT_ONCE // x.numel())
     while part := list(itertools.islice(points, chunk)):
-        point, logits = forward(model, torch.cat(part) if len(part) > 1 else part[0])
-        with torch.enable_grad():
+        # what is to be differentiated by the parameters belongs to training, which decides on the mode itself
+        with nullcontext() if create_graph else evaluating(model), torch.enable_grad():
+            point, logits = forward(model, torch.cat(part) if len(part) > 1 else part[0])
             attributions = explainer.attribute(model, point, target.repeat(len(part)), create_graph, logits)
         scores = explainer.flatten(attributions).unflatten(0, (len(part), len(x)))
         yield scores if create_graph else scores.detach()

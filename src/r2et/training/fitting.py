@@ -14,7 +14,8 @@ from r2et._checks import (
     check_labels,
     check_logits,
 )
-from r2et.explain.base import evaluating
+from r2et._modes import evaluating
+from r2et._preflight import run
 from r2et.objectives import CrossEntropy, Objective
 from r2et.objectives.base import check_weights
 from r2et.training.settings import FitResult, Retraining, Rows, Settings
@@ -129,13 +130,8 @@ def check_runs(model: nn.Module, x: Tensor) -> Tensor:
     torch.Size([1, 2])
     """
     device = next((parameter.device for parameter in model.parameters()), x.device)
-    try:
-        with evaluating(model), torch.enable_grad():
-            logits: Tensor = model(x.to(device))
-    except (RuntimeError, IndexError, InputError) as error:
-        raise ModelError(
-            f"the model cannot be run on inputs of shape {tuple(x.shape)} and dtype {x.dtype}: {error}"
-        ) from error
+    with evaluating(model), torch.enable_grad():
+        logits = run(model, x.to(device))
     check_logits(logits, len(x))
     return logits
 

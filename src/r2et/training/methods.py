@@ -11,7 +11,6 @@ from torch import nn
 from r2et import models
 from r2et._checks import InputError, check_choice, check_k
 from r2et.explain import Explainer
-from r2et.explain.base import evaluating
 from r2et.objectives import (
     R2ET,
     SSR,
@@ -221,8 +220,7 @@ def train_method(
             torch.manual_seed(seed)
             model = method.network(train.x.shape[1:], classes, values, preset.architecture)
     check_runs(model, train.x[:2])
-    with evaluating(model):
-        check_k(k, explainer(model, train.x[:2].to(next(model.parameters()).device)).shape[-1])
+    check_k(k, explainer(model, train.x[:2].to(next(model.parameters()).device)).shape[-1])
     schedule = preset.training if vanilla is None else preset.retraining
     chosen: dict[str, Any] = {**schedule.options(), "weight_decay": values.get("weight_decay", 0.0), **options}
     if schedule.annealed:

@@ -35,7 +35,8 @@ def mode_findings(model: nn.Module, calls: list[Call]) -> Iterator[Finding]:
             "batch-norm",
             "error",
             listed(batch),
-            "Batch statistics are in use: the explanation of a row depends on the other rows of its batch.",
+            "Batch statistics are in use: the explanation of a row depends on the other rows of its batch. r2et "
+            "measures in evaluation mode, and refuses a layer that has no other statistics there.",
             "model.eval(); a layer with track_running_stats=False has no other statistics: train it with them",
         )
     dropped = [call for call in calls if _drops(call)]
@@ -52,7 +53,8 @@ def mode_findings(model: nn.Module, calls: list[Call]) -> Iterator[Finding]:
             "dropout",
             "error",
             listed([*dict.fromkeys(call.where for call in dropped), *inside]),
-            "Dropout is on: explanations are random, and two of the same input differ.",
+            "Dropout is on: explanations are random, and two of the same input differ. r2et measures in "
+            "evaluation mode, and refuses a model whose dropout stays on there.",
             "model.eval(); in a forward of your own, F.dropout(h, p, training=self.training)",
         )
     if model.training:
@@ -60,7 +62,8 @@ def mode_findings(model: nn.Module, calls: list[Call]) -> Iterator[Finding]:
             "training-mode",
             "note",
             label("", model),
-            "The model is in training mode; a model that is explained should be in evaluation mode.",
+            "The model is in training mode. r2et switches to evaluation mode to measure it, and back; other code "
+            "does not.",
             "model.eval()",
         )
     scripted = [label(name, layer) for name, layer in layers if isinstance(layer, torch.jit.ScriptModule)]

@@ -1,13 +1,14 @@
 """What is wrong with a model, where, and what to do about it: before anything runs for an hour."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from r2et._checks import check_differentiable, check_inputs, check_logits
+from r2et._modes import buffers_kept, evaluating, random_states_kept
+from r2et._preflight import check_module, check_tensors, flaw, foreign_errors, trusted
 from r2et.explain import Explainer, Gradient
 from r2et.explain.base import forward
 from r2et.scores import predicted_class
@@ -23,8 +24,10 @@ FEW_ROWS = 4
 def check(model: nn.Module, x: Tensor, k: int | None = None, explainer: Explainer | None = None) -> Report:
     """Find what stands in the way of explaining a model, and of differentiating its explanation.
 
-    The model is run and differentiated twice on a few rows; its buffers and the random state stay as they were.
-    Layers that x does not reach are not looked at.
+    The model is run and differentiated twice on a few rows, in the mode that it is in; its buffers and the random
+    states stay as they were. Everything else in r2et runs a model in evaluation mode, without dropout and with the
+    running statistics of BatchNorm: what is found in training mode is what other code sees. Layers that x does not
+    reach are not looked at.
 
     Args:
         model: maps (N, *features) to logits (N, C).
@@ -38,14 +41,17 @@ def check(model: nn.Module, x: Tensor, k: int | None = None, explainer: Explaine
     [('dropout', "layer '2' (Dropout)"), ('piecewise-linear', "layer '1' (ReLU)"),
      ('training-mode', 'the model (Sequential)')]
     """
+    check_module(model)
     check_inputs(x)
+    check_tensors(model, x)
     explainer = explainer or Gradient()
     explainer.check_shape(x)
-    with _unchanged(model, x.device):
+    # a copy, because an in-place layer may come first
+    x = x.detach().clone()
+    with trusted(model), buffers_kept(model), random_states_kept(x.device):
         few = x[:FEW_ROWS]
         calls, output = record(model, few)
-        with torch.no_grad():
-            # a copy, because an in-place layer may come first
+        with torch.no_grad(), foreign_errors(model, x):
             logits = model(x.clone())
         check_logits(logits, len(x))
         if output is not None:
@@ -53,6 +59,8 @@ def check(model: nn.Module, x: Tensor, k: int | None = None, explainer: Explaine
         failure = _derivative_failure(model, few, explainer.inputs)
         found = [*mode_findings(model, calls), *activation_findings(calls)]
         found += _derivative_findings(model, few, explainer.inputs, calls, failure)
+        if failure is None:
+            found += _evaluation_findings(model, x, {finding.code for finding in found})
         found += saturation_findings(logits, explainer)
         try:
             scores = explainer(model, x)
@@ -71,9 +79,19 @@ def piecewise_linear(model: nn.Module, x: Tensor) -> bool:
     >>> piecewise_linear(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)), torch.randn(8, 3))
     True
     """
-    with _unchanged(model, x.device):
-        calls, _ = record(model, x[:FEW_ROWS])
+    check_module(model)
+    with evaluating(model), buffers_kept(model), random_states_kept(x.device):
+        calls, _ = record(model, x[:FEW_ROWS].clone())
     return any(finding.code == "piecewise-linear" for finding in activation_findings(calls))
+
+
+def _evaluation_findings(model: nn.Module, x: Tensor, known: set[str]) -> Iterator[Finding]:
+    """What everything else in r2et refuses in evaluation mode, unless a finding about its cause is there."""
+    with evaluating(model):
+        seen = flaw(model, x)
+    if seen is not None and {"random": "dropout", "batch-dependent": "batch-norm"}[seen.code] not in known:
+        message = seen.message[0].upper() + seen.message[1:] + "."
+        yield Finding(seen.code, "error", label("", model), message, seen.repair)
 
 
 def _derivative_failure(model: nn.Module, x: Tensor, inputs: int) -> str | None:
@@ -168,22 +186,3 @@ def _derivative_findings(
         "write the operation that the error names in differentiable torch functions; where an activation works "
         "in place, begin with inplace=False",
     )
-
-
-@contextmanager
-def _unchanged(model: nn.Module, device: torch.device) -> Iterator[None]:
-    """Looking at a model in training mode must not move its batch statistics or the random state."""
-    saved = [
-        (layer, name, buffer, buffer.clone())
-        for layer in model.modules()
-        for name, buffer in layer._buffers.items()
-        if buffer is not None
-    ]
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        try:
-            yield
-        finally:
-            with torch.no_grad():
-                for layer, name, buffer, value in saved:
-                    buffer.copy_(value)
-                    layer._buffers[name] = buffer

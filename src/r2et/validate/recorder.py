@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from r2et._preflight import foreign_errors
 from r2et.explain.base import forward
 from r2et.explain.twins import twin
 
@@ -106,7 +107,7 @@ def record(model: nn.Module, x: Tensor) -> tuple[list[Call], Any]:
             # a model that overwrites its own input cannot run on one that needs a gradient, but can be looked at
             recorder.layers.clear()
             recorder.calls.clear()
-            with torch.no_grad():
+            with torch.no_grad(), foreign_errors(model, x):
                 model(x.clone())
     return recorder.calls, output
 

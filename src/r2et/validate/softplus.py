@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from r2et._checks import ModelError, check_positive
+from r2et._preflight import check_module
 from r2et.validate.tracing import trace
 
 
@@ -33,6 +34,7 @@ def smooth(model: nn.Module, beta: float = 5.0) -> nn.Module:
     >>> smooth(model, beta=2.0)[1]
     Softplus(beta=2.0, threshold=20.0)
     """
+    check_module(model)
     check_positive("beta", beta)
     if any(isinstance(layer, torch.jit.ScriptModule) for layer in model.modules()):
         raise ModelError(
@@ -219,7 +221,6 @@ class SmoothCalls(nn.Module):
     def __init__(self, model: nn.Module, beta: float) -> None:
         super().__init__()
         self.beta = beta
-        self.training = model.training
         # not registered as a layer: that would put "model." in front of every name
         self.__dict__["model"] = model
         for registry in ("_parameters", "_buffers", "_non_persistent_buffers_set", "_modules"):
@@ -234,10 +235,19 @@ class SmoothCalls(nn.Module):
                 raise
             return getattr(self.model, name)
 
+    @property
+    def training(self) -> bool:
+        """The model's own flag: a second one could differ from it."""
+        return self.model.training
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        if "model" in self.__dict__:  # not while nn.Module sets up
+            self.model.training = mode
+
     def train(self, mode: bool = True) -> "SmoothCalls":
-        """Set the training flag here and in the model."""
+        """Set the training flags of the model."""
         self.model.train(mode)
-        self.training = mode
         return self
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:

@@ -1,0 +1,147 @@
+"""What looking at a model must leave as it was: the mode of its layers, its buffers, and the random states."""
+
+import pickle
+import random
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+
+class _Here(threading.local):
+    """What this thread is in the middle of."""
+
+    def __init__(self) -> None:
+        self.models: set[int] = set()
+
+
+_HERE = _Here()
+#: re-entrant, because a model's own eval() may measure
+_LOCK = threading.RLock()
+#: of every layer that some thread evaluates: how many do, and the mode that it goes back to after the last one
+_MODES: dict[int, tuple[int, bool]] = {}
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Put a model into evaluation mode, and each of its layers back into the mode it was in.
+
+    Several threads may do so with one model, or with models that share layers: the modes come back when the last
+    of them leaves. Inside another `evaluating` of the same model it costs nothing.
+
+    >>> model = nn.Sequential(nn.Linear(2, 2), nn.Dropout()).train()
+    >>> with evaluating(model):
+    ...     model[1].training
+    False
+    >>> model[1].training
+    True
+    """
+    if id(model) in _HERE.models:
+        yield
+        return
+    layers = list(model.modules())
+    _enter(layers)
+    _HERE.models.add(id(model))
+    try:
+        _switch_off(model, layers)
+        yield
+    finally:
+        _HERE.models.discard(id(model))
+        _leave(layers)
+
+
+def _enter(layers: list[nn.Module]) -> None:
+    with _LOCK:
+        for layer in layers:
+            count, mode = _MODES.get(id(layer), (0, layer.training))
+            _MODES[id(layer)] = count + 1, mode
+
+
+def _switch_off(model: nn.Module, layers: list[nn.Module]) -> None:
+    with _LOCK:
+        if any(layer.training for layer in layers):
+            try:
+                # a model's own eval() decides what evaluation mode means for it
+                model.eval()
+            except NotImplementedError:  # an exported program, whose mode is part of its code
+                for layer in layers:
+                    layer.training = False
+
+
+def _leave(layers: list[nn.Module]) -> None:
+    with _LOCK:
+        for layer in layers:
+            count, mode = _MODES.pop(id(layer))
+            if count > 1:
+                _MODES[id(layer)] = count - 1, mode
+            elif layer.training != mode:
+                layer.training = mode
+
+
+@contextmanager
+def buffers_kept(model: nn.Module) -> Iterator[None]:
+    """Give buffers that a forward pass changed their values back, and their places if it replaced them."""
+    saved = [
+        (layer, name, buffer, buffer.clone())
+        for layer in model.modules()
+        for name, buffer in layer._buffers.items()
+        if buffer is not None
+    ]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for layer, name, buffer, value in saved:
+                # a write would stop the backward pass of an explanation that is to be differentiated
+                if not torch.equal(buffer, value):
+                    buffer.copy_(value)
+                if layer._buffers.get(name) is not buffer:
+                    layer._buffers[name] = buffer
+
+
+@contextmanager
+def random_states_kept(device: torch.device) -> Iterator[Callable[[], bool]]:
+    """Give Python's, numpy's and torch's random states back; yields whether one of them has moved since.
+
+    >>> with random_states_kept(torch.device("cpu")) as moved:
+    ...     before = moved()
+    ...     _ = torch.randn(1)
+    ...     before, moved()
+    (False, True)
+    """
+    python, numpy, cpu = random.getstate(), np.random.get_state(legacy=False), torch.get_rng_state()
+    gpu = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
+    start = _fingerprint(device)
+    try:
+        yield lambda: _fingerprint(device) != start
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        torch.set_rng_state(cpu)
+        if gpu is not None:
+            torch.cuda.set_rng_state(gpu, device)
+
+
+def _fingerprint(device: torch.device) -> tuple[Any, ...]:
+    states = [torch.get_rng_state()]
+    if device.type == "cuda":
+        states.append(torch.cuda.get_rng_state(device))
+    numpy = pickle.dumps(np.random.get_state(legacy=False))
+    return random.getstate(), numpy, *(state.numpy().tobytes() for state in states)
+
+
+def own_draws(generator: torch.Generator | None, x: Tensor) -> torch.Generator:
+    """The generator, or one that draws what torch's global one would draw next and leaves that where it is.
+
+    >>> first = torch.randn(2, generator=own_draws(None, torch.zeros(1)))
+    >>> torch.equal(first, torch.randn(2))
+    True
+    """
+    if generator is not None:
+        return generator
+    state = torch.cuda.get_rng_state(x.device) if x.device.type == "cuda" else torch.get_rng_state()
+    return torch.Generator(x.device if x.device.type == "cuda" else "cpu").set_state(state)

@@ -54,7 +54,7 @@ def test_logits_and_two_derivatives_are_the_module_s(exported):
     assert theirs > 0
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=0)
     assert program.dtype == x.dtype
-    assert program.features == tuple(x.shape[1:])
+    assert program.input_shape == tuple(x.shape[1:])
 
 
 def without_places(found: dict) -> dict:

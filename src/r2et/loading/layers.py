@@ -92,9 +92,13 @@ def _each(value: Any) -> Any:
     return tuple(value) if isinstance(value, list | tuple) else value
 
 
+#: what a graph module has besides its layers
+_RESERVED = {*dir(fx.GraphModule), *vars(nn.Module()), "meta", "dtype", "input_shape"}
+
+
 def _is_plain(part: str) -> bool:
-    """Whether a module can have this name, and fx can write it into the code of a graph."""
-    if not part.isascii() or keyword.iskeyword(part) or hasattr(nn.Module(), part):
+    """Whether a layer can have this name, and fx can write it into the code of a graph."""
+    if not part.isascii() or keyword.iskeyword(part) or part in _RESERVED:
         return False
     return part.isidentifier() or part.isdigit()
 
@@ -195,8 +199,9 @@ class LayerBuilder:
         path, kind = stack[-1] if stack else ("", "")
         kind = kind if isinstance(kind, str) else kind.__name__
         same = kind.rsplit(".", 1)[-1] == type(layer).__name__
-        names = [path] if same and all(map(_is_plain, path.split("."))) else []
-        return next(name for name in (*names, node.name, f"layer_{node.name}") if not self._taken(name))
+        names = [path, node.name] if same else [node.name]
+        plain = (name for name in names if all(map(_is_plain, name.split("."))))
+        return next(name for name in (*plain, f"layer_{node.name}") if not self._taken(name))
 
     def _taken(self, name: str) -> bool:
         found: Any = self.root

@@ -34,7 +34,7 @@ class Program(fx.GraphModule):
 
     Attributes:
         dtype: of the inputs.
-        features: the shape of one input.
+        input_shape: of one input, without the batch.
 
     >>> model, x = torch.nn.Linear(3, 2), torch.randn(4, 3)
     >>> shapes = ({0: torch.export.Dim.DYNAMIC},)
@@ -44,9 +44,9 @@ class Program(fx.GraphModule):
 
     def __init__(self, program: "ExportedProgram | Source") -> None:
         source = program if isinstance(program, Source) else _exported(program)
-        dtype, features = _check_input(source)
+        dtype, shape = _check_input(source)
         super().__init__(*LayerBuilder(source.root, source.graph).build(), class_name="Program")
-        self.dtype, self.features = dtype, features
+        self.dtype, self.input_shape = dtype, shape
         self.eval()
 
 

@@ -93,12 +93,29 @@ def test_the_set_stays_exactly_while_all_functionals_are_positive(signed, seed, 
         assert torch.equal(same & sign_kept, kept)
 
 
+def pairs_of(*values, signed):
+    # not torch.tensor(values).double(): single precision would make ties of its own
+    return Pairs.of(torch.tensor([values], dtype=torch.float64), 2, signed)
+
+
 @pytest.mark.parametrize("signed", [True, False])
-def test_ties_are_not_positive(signed):
-    for e in ([[2.0, 1.0, 1.0]], [[2.0, 1.0, -1.0]], [[0.0, 0.0, 0.0]], [[2.0, 1.0, 1.0 - 1e-12]]):
-        pairs = Pairs.of(torch.tensor(e).double(), 2, signed)
-        tied = signed and e[0][2] < 0
-        assert bool((pairs.values > 0).all()) == tied
+@pytest.mark.parametrize("values", [(2.0, 1.0, 1.0), (0.0, 0.0, 0.0), (2.0, 1.0, 1.0 - 1e-12)])
+def test_ties_are_not_positive(values, signed):
+    assert not (pairs_of(*values, signed=signed).values > 0).all()
+
+
+def test_opposite_values_tie_in_magnitude_alone():
+    assert (pairs_of(2.0, 1.0, -1.0, signed=True).values > 0).all()
+    assert not (pairs_of(2.0, 1.0, -1.0, signed=False).values > 0).all()
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("signed", [True, False])
+def test_a_tie_is_a_gap_below_a_billionth_of_the_two_values(size, signed):
+    """The gap between 1 and 1 - 2 e is e of their sum, almost."""
+    for share, positive in ((0.5e-9, False), (0.9e-9, False), (1.1e-9, True), (2e-9, True)):
+        pairs = pairs_of(2.0 * size, size, (1 - 2 * share) * size, signed=signed)
+        assert bool((pairs.values > 0).all()) == positive, share
 
 
 @pytest.mark.parametrize("signed", [True, False])

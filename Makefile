@@ -25,8 +25,9 @@ help:
 demo: .venv/.core
 	$(BIN)/r2et demo --output demo
 
+# a process takes tests that the other has not begun: what the tests of a file share is rarely made twice
 test: .venv/.dev
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 $(ARGS)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

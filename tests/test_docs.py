@@ -10,14 +10,19 @@ import torch
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^( *)(```+|~~~+)([^\n]*)\n(.*?)^\1\2 *$", re.MULTILINE | re.DOTALL)
+
+
+def fenced(page: Path) -> list[tuple[str, str]]:
+    """What each block says it is, and its text."""
+    return [
+        (label, "\n".join(line.removeprefix(indent) for line in code.splitlines()))
+        for indent, _, label, code in BLOCK.findall(page.read_text())
+    ]
 
 
 def blocks(page: Path) -> list[str]:
-    found = []
-    for indent, code in BLOCK.findall(page.read_text()):
-        found.append("\n".join(line.removeprefix(indent) for line in code.splitlines()))
-    return found
+    return [code for label, code in fenced(page) if label == "python"]
 
 
 def figures():
@@ -37,7 +42,24 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
 
 
 def test_there_are_blocks_to_run():
-    assert sum(len(blocks(page)) for page in PAGES) > 20
+    assert sum(len(blocks(page)) for page in PAGES) > 60
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_block_of_python_goes_by_another_name(page):
+    """Such as "py", under which it would be coloured but not run."""
+    assert {label for label, _ in fenced(page)} <= {"python", "bash", "text", ""}
+    assert not [code for label, code in fenced(page) if label != "python" and re.search(r"^(import|from) ", code, re.M)]
+
+
+@pytest.mark.parametrize("fence", ["```py", "```python3", "~~~python", "```{.python}", "    ```python title=''"])
+def test_blocks_under_other_names_are_seen(fence, tmp_path):
+    indent, mark = re.match(r"( *)(\W\W\W)", fence).groups()
+    page = tmp_path / "page.md"
+    page.write_text(f"text\n\n{fence}\nimport r2et\n{indent}{mark}\n")
+    ((label, code),) = fenced(page)
+    assert code == "import r2et"
+    assert (label == "python") == (fence == "~~~python")
 
 
 def test_the_picture_of_two_distances_shows_what_it_says():

@@ -67,7 +67,7 @@ def test_everything_that_is_named_exists(name):
 
 
 def test_all_is_sorted_and_unique():
-    assert len(set(r2et.__all__)) == len(r2et.__all__)
+    assert r2et.__all__ == sorted(set(r2et.__all__))
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from r2et.bench import PLANS, Plan, Study
 from r2et.bench.worker import Job, perform
+from r2et.cli import main
 
 TINY: Plan = replace(
     PLANS["smoke"],
@@ -23,6 +24,12 @@ TINY: Plan = replace(
     retrained=(),
     pairs={},
 )
+
+
+def run_tiny(arguments: list[str]) -> None:
+    """The command line where "smoke" is the tiny plan."""
+    PLANS["smoke"] = TINY
+    main(arguments)
 
 
 def die_once(job: Job) -> None:

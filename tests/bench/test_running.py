@@ -1,5 +1,7 @@
 """A run: resumable, the same on both executors, and never silent about a failure."""
 
+import contextlib
+import ipaddress
 import json
 import os
 import signal
@@ -7,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +25,9 @@ from r2et.bench.studies import STUDIES
 from r2et.bench.tables import NUMBERS, make_table
 from r2et.cli import main
 from tests.bench.small import TINY, always_die_in_training_sp, die_once
+
+
+ROOT = Path(__file__).parents[2]
 
 
 def store(folder):
@@ -102,40 +108,89 @@ def test_without_a_vanilla_model_there_is_nothing_to_compare_with(tmp_path):
         Run(plan, store(tmp_path), LocalExecutor(1))()
 
 
-def _smoke(folder, executor="local"):
-    command = ["-m", "r2et.cli", "bench", "run", "--preset", "smoke", "--executor", executor]
-    return [sys.executable, *command, "--records", str(folder / "records"), "--work", str(folder / "work")]
+def _driver(folder, executor="local"):
+    """The command, with a plan in place of "smoke" that takes less long."""
+    code = "from tests.bench.small import run_tiny; import sys; run_tiny(sys.argv[1:])"
+    places = ["--records", str(folder / "records"), "--work", str(folder / "work")]
+    command = [sys.executable, "-c", code, "bench", "run", "--preset", "smoke", "--executor", executor, *places]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
 
 
 def _honest(folder):
-    return render(make_table("honest", load_results(store(folder), ["smoke"])), "csv")
+    table = render(make_table("honest", load_results(folder, ["smoke"])), "csv")
+    return [line for line in table.splitlines() if ",cost," not in line]
 
 
-def test_smoke_survives_kill_9_and_leaves_what_ray_leaves(tmp_path):
-    pytest.importorskip("ray")
+def test_a_run_survives_kill_9(undisturbed, tmp_path):
     psutil = pytest.importorskip("psutil")
-    killed, whole = tmp_path / "killed", tmp_path / "ray"
-    driver = subprocess.Popen(_smoke(killed), stdout=subprocess.PIPE, text=True)
-    driver.stdout.readline()  # the first cell is done
-    workers = [
-        process
-        for process in psutil.Process(driver.pid).children(recursive=True)
-        if process.num_threads() > 1 and process.is_running()
-    ]
-    for process in workers[:1]:
-        process.send_signal(signal.SIGKILL)
-    driver.stdout.readline()
-    os.kill(driver.pid, signal.SIGKILL)
-    driver.wait()
-    driver.stdout.close()
+    with _driver(tmp_path) as driver:
+        driver.stdout.readline()  # the first cell is done
+        workers = [
+            process
+            for process in psutil.Process(driver.pid).children(recursive=True)
+            if process.num_threads() > 1 and process.is_running()
+        ]
+        for process in workers[:1]:
+            process.send_signal(signal.SIGKILL)
+        driver.stdout.readline()
+        os.kill(driver.pid, signal.SIGKILL)
     time.sleep(2)  # workers notice that nobody waits for them
-    unfinished = len(list((killed / "records" / "smoke").glob("breast*.json")))
-    subprocess.run(_smoke(killed), check=True, capture_output=True)
-    subprocess.run(_smoke(whole, "ray"), check=True, capture_output=True)
-    assert unfinished < len(list((killed / "records" / "smoke").glob("breast*.json")))
-    assert contents(store(killed)) == contents(store(whole))
-    assert _without_cost(_honest(killed)) == _without_cost(_honest(whole))
-    _draw_and_print_everything(killed, tmp_path / "shown")
+    place = store(tmp_path)
+    unfinished = len(list((place.records / "smoke").glob("breast*.json")))
+    with _driver(tmp_path) as driver:
+        driver.communicate()
+    assert driver.returncode == 0
+    assert unfinished < len(list((place.records / "smoke").glob("breast*.json")))
+    assert contents(place) == contents(undisturbed)
+
+
+def _listening(driver):
+    """Addresses on which a process and what it started take connections."""
+    psutil = pytest.importorskip("psutil")
+    root = psutil.Process(driver.pid)
+    addresses = set()
+    for process in [root, *root.children(recursive=True)]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            sockets = process.net_connections("inet")
+            open_to = [socket.laddr.ip for socket in sockets if socket.status == psutil.CONN_LISTEN]
+            addresses |= {(process.name(), address) for address in open_to}
+    return addresses
+
+
+@pytest.fixture(scope="module")
+def with_ray(tmp_path_factory):
+    """The records of a run on a Ray of its own, and on which addresses that listened."""
+    pytest.importorskip("ray")
+    folder = tmp_path_factory.mktemp("ray")
+    with _driver(folder, "ray") as driver:
+        driver.stdout.readline()  # everything is up
+        listening = _listening(driver)
+        driver.communicate()
+    assert driver.returncode == 0
+    return store(folder), listening
+
+
+def test_ray_leaves_what_local_processes_leave(undisturbed, with_ray):
+    place, _ = with_ray
+    assert contents(place) == contents(undisturbed)
+    assert _honest(place) == _honest(undisturbed)
+
+
+def test_no_other_machine_can_reach_a_ray_that_is_started_here(with_ray):
+    _, listening = with_ray
+    # its store, its node and its workers: Ray cannot work without them
+    assert {name for name, _ in listening} >= {"gcs_server", "raylet"}
+    # an IPv4 address may be written as an IPv6 one
+    addresses = [ipaddress.ip_address(address.removeprefix("::ffff:")) for _, address in listening]
+    assert all(address.is_loopback for address in addresses), listening
+
+
+def test_the_smoke_preset_fills_every_table_and_figure(tmp_path):
+    places = ["--records", str(tmp_path / "records"), "--work", str(tmp_path / "work")]
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", "run", "--preset", "smoke", *places])
+    assert not ended.value.code
+    _draw_and_print_everything(tmp_path, tmp_path / "shown")
 
 
 def _draw_and_print_everything(folder, output):
@@ -155,10 +210,6 @@ def _draw_and_print_everything(folder, output):
                 main(["bench", "table", number, "--format", form, "-o", str(path), *places[:2]])
             assert not ended.value.code
             assert "R2ET" in path.read_text()
-
-
-def _without_cost(table):
-    return [line for line in table.splitlines() if ",cost," not in line]
 
 
 def test_every_plan_names_studies_and_methods_that_exist():

@@ -1,5 +1,6 @@
 """Who does the jobs: processes of this machine, or a Ray cluster. Results are in files, so both leave the same."""
 
+import ipaddress
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -79,7 +80,7 @@ class LocalExecutor(Executor):
 
 @dataclass(frozen=True)
 class RayExecutor(Executor):
-    """Tasks of a Ray cluster, one processor each; without a running cluster, one on this machine.
+    """Tasks of a Ray cluster, one processor each; without a running cluster, one that this machine alone can reach.
 
     All machines see the records and the work folder under the same path, such as a network drive.
 
@@ -136,17 +137,36 @@ def find_executor(name: str, processes: int, address: str | None = None) -> Exec
 def _connect(address: str | None, processes: int) -> None:
     import ray
 
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error", "include_dashboard": False}
-    if address is not None or os.environ.get("RAY_ADDRESS"):
-        del quiet["include_dashboard"]
-        try:
-            ray.init(address=address or "auto", **quiet)
-        except ConnectionError as error:
-            raise InputError(
-                f"no Ray cluster answers at {address or os.environ['RAY_ADDRESS']!r}: {error}"
-            ) from error
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+    if address is None and not os.environ.get("RAY_ADDRESS"):
+        _start(processes, quiet)
         return
-    ray.init(num_cpus=processes, **quiet)
+    try:
+        ray.init(address=address or "auto", **quiet)
+    except ConnectionError as error:
+        raise InputError(
+            f"no Ray cluster answers at {address or os.environ['RAY_ADDRESS']!r}: {error}"
+        ) from error
+
+
+def _start(processes: int, quiet: dict[str, Any]) -> None:
+    """A new cluster that only this machine can reach: whoever reaches one may run code in it."""
+    import ray
+    from ray._private import ray_constants
+
+    # an address of loopback is replaced by one that others can reach, unless Ray is told not to join machines
+    joined, ray_constants.ENABLE_RAY_CLUSTER = ray_constants.ENABLE_RAY_CLUSTER, False
+    try:
+        ray.init("local", num_cpus=processes, include_dashboard=False, **quiet)
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = joined
+    own = ray.nodes()[0]["NodeManagerAddress"]
+    if not ipaddress.ip_address(own).is_loopback:
+        ray.shutdown()
+        raise InputError(
+            f"Ray {ray.__version__} listens on {own}, which other machines may reach: start a cluster of your own "
+            "with `ray start --head` and name it with address='auto'"
+        )
 
 
 def _context() -> BaseContext:

@@ -7,6 +7,7 @@ that a test draws the same ones alone, in any order and in any process.
 import zlib
 
 import pytest
+from _pytest.doctest import DoctestItem
 
 from tests.isolation import isolated, prepare, random_states, seed_everything
 
@@ -50,6 +51,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    """What a file draws while it is imported must not depend on which files were imported before."""
+    seed_everything(_own_seed(collector.config, collector.nodeid))
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef, request):
     """What several tests share must not depend on which of them asks for it first."""
     if fixturedef.scope == "function":
@@ -66,5 +74,7 @@ def pytest_fixture_setup(fixturedef, request):
 def alone(request):
     """Every test and every example has the process for itself."""
     with isolated():
-        seed_everything(_own_seed(request.config, request.node.nodeid))
+        # an example shows one result
+        shown = isinstance(request.node, DoctestItem)
+        seed_everything(0 if shown else _own_seed(request.config, request.node.nodeid))
         yield

@@ -1,7 +1,9 @@
 """Checks of what a user hands in: every message quotes the input and says what to do about it."""
 
 import difflib
-from collections.abc import Iterable, Sequence
+import operator
+import os
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -25,16 +27,78 @@ class CheckpointError(InputError):
 
 def check_k(k: int, n: int) -> None:
     """The top-k set must be a proper, non-empty part of the n features."""
-    if isinstance(k, bool) or not isinstance(k, int):
-        raise InputError(f"k must be a whole number, got {k!r}")
+    if not is_whole(k):
+        raise InputError(f"k must be a whole number, got {quoted(k)}")
     if not 1 <= k < n:
         raise InputError(f"k must be at least 1 and less than the {n} features that are ranked, got k={k}")
 
 
+def is_whole(value: object) -> bool:
+    """Whether a value is one whole number: Python's, numpy's or a tensor's without axes, but no truth value."""
+    if _is_truth(value) or getattr(value, "ndim", 0):
+        return False
+    try:
+        operator.index(value)  # type: ignore[arg-type]  # what it is for: other types raise
+    except TypeError:
+        return False
+    return True
+
+
+def as_number(value: object) -> float | None:
+    """One real number as a float, or None: text, truth values, complex numbers and arrays are not."""
+    if _is_truth(value) or getattr(value, "ndim", 0) or not hasattr(value, "__float__"):
+        return None
+    try:
+        return float(value)  # type: ignore[arg-type]  # it has __float__
+    except OverflowError:
+        return float("inf")
+    except (TypeError, ValueError, RuntimeError):
+        return None
+
+
+def _is_truth(value: object) -> bool:
+    return isinstance(value, bool) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool")
+
+
+def quoted(value: object) -> str:
+    """A value as an error message shows it: short, whatever it is."""
+    if isinstance(value, Tensor) and value.ndim:
+        return f"a tensor of shape {tuple(value.shape)}"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def check_number(
+    name: str, value: float, low: float = -float("inf"), high: float = float("inf"), *, inside: bool = False
+) -> None:
+    """A finite number from low to high, or with `inside` strictly between them."""
+    number = as_number(value)
+    if number is not None and abs(number) < float("inf") and low <= number <= high:
+        if not inside or low < number < high:
+            return
+    bounds = {(True, True): "", (False, True): f" of at least {low:g}", (True, False): f" of at most {high:g}"}
+    both = f" between {low:g} and {high:g}" if inside else f" from {low:g} to {high:g}"
+    where = bounds.get((low == -float("inf"), high == float("inf")), both)
+    raise InputError(f"{name} must be a finite number{where}, got {name}={quoted(value)}")
+
+
 def check_positive(name: str, value: float) -> None:
-    """A radius, a step count, a scale: finite and above zero."""
-    if not (value > 0 and value < float("inf")):
-        raise InputError(f"{name} must be a positive, finite number, got {name}={value}")
+    """A radius, a learning rate, a scale: finite and above zero."""
+    number = as_number(value)
+    if number is None or not 0 < number < float("inf"):
+        raise InputError(f"{name} must be a positive, finite number, got {name}={quoted(value)}")
+
+
+def check_weight(name: str, value: float) -> None:
+    """The weight of a term: finite and not negative."""
+    check_number(name, value, low=0.0)
+
+
+def check_share(name: str, value: float) -> None:
+    """A part of a whole: above 0 and at most 1."""
+    number = as_number(value)
+    if number is None or not 0 < number <= 1:
+        raise InputError(f"{name} must be a number above 0 and at most 1, got {name}={quoted(value)}")
 
 
 def check_chunk_size(chunk_size: int | None) -> None:
@@ -43,17 +107,96 @@ def check_chunk_size(chunk_size: int | None) -> None:
         check_count("chunk_size", chunk_size)
 
 
-def check_count(name: str, value: int) -> None:
-    """A whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{name} must be a whole number of at least 1, got {name}={value!r}")
+def check_count(name: str, value: int, least: int = 1) -> None:
+    """A whole number of at least 1, or of another least one."""
+    if not is_whole(value) or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}, got {name}={quoted(value)}")
+
+
+def check_seed(seed: int, name: str = "seed") -> None:
+    """A whole number that every generator takes."""
+    if not is_whole(seed) or not 0 <= seed < 2**32:
+        raise InputError(f"{name} must be a whole number from 0 to 2**32 - 1, got {quoted(seed)}")
+
+
+def check_radii(radii: Iterable[float], name: str = "radii") -> tuple[float, ...]:
+    """Several radii, at least one, each positive and finite; a tuple of Python's numbers."""
+    if isinstance(radii, str | bytes | Mapping) or not isinstance(radii, Iterable) or getattr(radii, "ndim", 1) != 1:
+        raise InputError(f"{name} must be a list of numbers such as [0.1, 0.5], got {name}={quoted(radii)}")
+    values = tuple(radii)
+    if not values:
+        raise InputError(f"{name} is empty: name at least one")
+    for value in values:
+        check_positive(f"every entry of {name}", value)
+    return tuple(value if isinstance(value, int | float) else float(value) for value in values)
+
+
+def check_flag(name: str, value: bool) -> None:
+    """True or False; text such as "no" would count as true."""
+    if getattr(value, "ndim", 0) or not (_is_truth(value) or (is_whole(value) and value in (0, 1))):
+        raise InputError(f"{name} must be True or False, got {name}={quoted(value)}")
+
+
+def check_kind(name: str, value: object, kind: type | tuple[type, ...], example: str) -> None:
+    """An object of a class: an explainer, a domain, a generator; the message shows how one is made."""
+    if not isinstance(value, kind):
+        raise InputError(f"{name} must be such as {example}, got {name}={quoted(value)}")
+
+
+def check_baseline(baseline: float | Tensor) -> Tensor:
+    """What a feature is compared with or replaced by: finite numbers, one or one a feature; they as a tensor."""
+    try:
+        values = torch.as_tensor(baseline)
+        usable = not values.is_complex() and not _is_truth(values) and bool(torch.isfinite(values).all())
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        usable = False
+    if not usable:
+        raise InputError(
+            f"the baseline must be finite: a number, or a tensor with one for each feature, got {quoted(baseline)}"
+        )
+    return values
+
+
+def check_generator(generator: torch.Generator | None) -> None:
+    """None, or a generator of torch."""
+    if generator is not None:
+        check_kind("generator", generator, torch.Generator, "torch.Generator().manual_seed(0)")
+
+
+def check_path(name: str, value: object) -> None:
+    """The name of a file or folder, as text or a path."""
+    if not isinstance(value, str | os.PathLike) or not str(value):
+        raise InputError(f"{name} must be the name of a file or folder, got {name}={quoted(value)}")
+
+
+def check_text(name: str, value: object) -> None:
+    """Text."""
+    if not isinstance(value, str):
+        raise InputError(f"{name} must be text, got {name}={quoted(value)}")
+
+
+def check_names(name: str, values: Iterable[object], count: int | None = None) -> tuple[str, ...]:
+    """Names of features, classes or regions as text: not one text in their place, no two alike."""
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise InputError(f"{name} must be a list of names, got {name}={quoted(values)}")
+    listed = tuple(values)
+    for value in listed:
+        if value is None or isinstance(value, list | dict | set):
+            raise InputError(f"{name} must be names, got {quoted(value)} among them")
+    names = tuple(map(str, listed))
+    if count is not None and len(names) != count:
+        raise InputError(f"{name} must be {count} names, got {len(names)}: {quoted(names)}")
+    if len(set(names)) < len(names):
+        twice = next(entry for entry in names if names.count(entry) > 1)
+        raise InputError(f"{name} has {twice!r} twice: an explanation could not tell them apart")
+    return names
 
 
 def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
     """One of a few names; the closest match is suggested."""
     known = list(choices)
-    if value not in known:
-        raise InputError(f"unknown {name} {value!r}{suggestion(value, known)}")
+    if not isinstance(value, str) or value not in known:
+        raise InputError(f"unknown {name} {quoted(value)}{suggestion(value, known)}")
 
 
 def suggestion(value: str, known: Sequence[str]) -> str:
@@ -70,6 +213,8 @@ def check_inputs(x: Tensor, name: str = "x") -> None:
             f"{name} must be a torch tensor of shape (N, *features), got {type(x).__name__}; "
             "use torch.as_tensor(values, dtype=torch.float32)"
         )
+    if x.layout != torch.strided:
+        raise InputError(f"{name} is stored as {x.layout}, not as a plain array: use {name}.to_dense()")
     if not x.is_floating_point():
         raise InputError(f"{name} has dtype {x.dtype}; gradients need floating-point inputs: use {name}.float()")
     if x.ndim < 2:

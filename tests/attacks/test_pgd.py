@@ -515,7 +515,6 @@ def test_bad_models(attack):
     [
         (Domain(lower=torch.zeros(4)), "4 values for 6 features"),
         (Domain(frozen=[6]), "feature 6"),
-        (Domain(lower=2.0, upper=1.0), "empty"),
     ],
 )
 def test_a_domain_that_does_not_fit(domain, message):

@@ -16,9 +16,15 @@ from r2et._checks import (
     check_chunk_size,
     check_count,
     check_inputs,
+    check_flag,
     check_k,
+    check_kind,
     check_logits,
     check_positive,
+    check_radii,
+    check_seed,
+    check_share,
+    quoted,
 )
 from r2et._preflight import measuring
 from r2et._progress import progress_bar
@@ -101,14 +107,18 @@ class Attack(ABC):
     nearest: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        check_count("k", self.k)
         check_positive("radius", self.radius)
         check_choice("keep", self.keep, get_args(Keep))
         check_choice("norm", self.norm, get_args(Norm))
         check_count("steps", self.steps)
-        if not 0 < self.flip_below <= 1:
-            raise InputError(f"flip_below is a P@k, above 0 and at most 1; got {self.flip_below}")
+        check_share("flip_below", self.flip_below)
         if self.cap is not None:
             check_positive("cap", self.cap)
+        if self.predictions is not None and not callable(self.predictions):
+            raise InputError(f"predictions must be a function of the inputs, got {quoted(self.predictions)}")
+        check_kind("explainer", self.explainer, Explainer, "r2et.Gradient()")
+        check_flag("history", self.history)
 
     @overload
     def __call__(
@@ -166,10 +176,12 @@ class Attack(ABC):
         check_inputs(x)
         self.explainer.check_shape(x)
         check_chunk_size(chunk_size)
-        domain = domain or Domain()
+        if seed is not None:
+            check_seed(seed)
+        domain = Domain() if domain is None else domain
+        check_kind("domain", domain, Domain, "r2et.Domain(lower=0.0)")
         domain.check(x[0].numel() // self.explainer.inputs)
-        if radii is not None and not radii:
-            raise InputError("radii is empty: name at least one")
+        radii = None if radii is None else check_radii(radii)
         attacks = {radius: replace(self, radius=radius) for radius in sorted(radii or [self.radius])}
         parts = x.detach().split(chunk_size or len(x))
         found: dict[float, AttackResult] = {}

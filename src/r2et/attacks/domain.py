@@ -1,12 +1,12 @@
 """What an attacker may touch: per-feature bounds, frozen features, one-hot groups."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from r2et._checks import InputError
+from r2et._checks import InputError, check_flag, is_whole, quoted
 
 
 @dataclass(frozen=True)
@@ -35,20 +35,35 @@ class Domain:
     groups: Sequence[Sequence[int]] = ()
     move_groups: bool = False
 
+    def __post_init__(self) -> None:
+        low, high = _bound("lower", self.lower), _bound("upper", self.upper)
+        for name, bound, nowhere in (("lower", low, torch.inf), ("upper", high, -torch.inf)):
+            if bound is not None and (bound == nowhere).any():
+                raise InputError(f"the domain is empty: its {name} bound is {nowhere}, which no value can respect")
+        if low is not None and high is not None and (len(low) == len(high) or 1 in (len(low), len(high))):
+            low, high = torch.broadcast_tensors(low, high)
+            if (low > high).any():
+                i = int((low > high).nonzero()[0])
+                raise InputError(
+                    f"the domain is empty for feature {i}: lower {float(low[i])} is above upper {float(high[i])}"
+                )
+        check_flag("move_groups", self.move_groups)
+        _check_features("frozen", self.frozen)
+        if not _listed(self.groups):
+            raise InputError(f"groups must be a list of lists of features, got groups={quoted(self.groups)}")
+        for number, group in enumerate(self.groups):
+            _check_features(f"groups[{number}]", group)
+        members = [int(i) for group in self.groups for i in group]
+        if len(set(members)) < len(members):
+            twice = next(i for i in members if members.count(i) > 1)
+            raise InputError(f"feature {twice} is twice in groups={quoted(self.groups)}: it is of one category")
+
     def check(self, n: int) -> None:
         """Raise if the domain does not fit inputs of n features."""
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
-            if isinstance(bound, Tensor) and bound.numel() not in (1, n):
-                raise InputError(f"the domain's {name} bound has {bound.numel()} values for {n} features")
-        if self.lower is not None and self.upper is not None:
-            low, high = torch.as_tensor(self.lower).flatten(), torch.as_tensor(self.upper).flatten()
-            wrong = (low > high).expand(n)
-            if wrong.any():
-                i = int(wrong.nonzero()[0])
-                raise InputError(
-                    f"the domain is empty for feature {i}: lower {float(low.expand(n)[i])} is above "
-                    f"upper {float(high.expand(n)[i])}"
-                )
+            if bound is not None and torch.as_tensor(bound).numel() not in (1, n):
+                count = torch.as_tensor(bound).numel()
+                raise InputError(f"the domain's {name} bound has {count} values for {n} features")
         for i in (*self.frozen, *(j for group in self.groups for j in group)):
             if not 0 <= i < n:
                 raise InputError(f"the domain names feature {i}, but inputs have features 0..{n - 1}")
@@ -84,3 +99,32 @@ class Domain:
             )
         movable = self.movable(x.shape[-1], x.device)
         return x if movable.all() else torch.where(movable, x, start)
+
+
+def _bound(name: str, bound: Tensor | float | None) -> Tensor | None:
+    """A bound as real numbers (1,) or (n,), none of them NaN; None = there is none."""
+    if bound is None:
+        return None
+    try:
+        values = torch.as_tensor(bound).detach().cpu().flatten()
+        usable = not values.is_complex() and values.dtype != torch.bool and len(values) > 0
+    except (TypeError, ValueError, RuntimeError, OverflowError, NotImplementedError):
+        usable = False
+    if not usable:
+        raise InputError(
+            f"the domain's {name} must be a number, or a tensor with a number for each feature, got "
+            f"{name}={quoted(bound)}"
+        )
+    if values.isnan().any():
+        first = int(values.isnan().nonzero()[0])
+        raise InputError(f"the domain's {name} is NaN (entry {first}): use None, or an infinite bound, for no bound")
+    return values
+
+
+def _listed(values: object) -> bool:
+    return isinstance(values, Iterable) and not isinstance(values, str | bytes)
+
+
+def _check_features(name: str, features: Sequence[int]) -> None:
+    if not _listed(features) or not all(is_whole(i) and i >= 0 for i in features):
+        raise InputError(f"{name} must be a list of numbers of features, 0 or more, got {name}={quoted(features)}")

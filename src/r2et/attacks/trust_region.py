@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from r2et._checks import InputError, check_count, check_positive
+from r2et._checks import check_count, check_number, check_positive
 from r2et.attacks.base import Attack
 from r2et.attacks.linearised import Point, View
 from r2et.attacks.search import Search
@@ -80,8 +80,7 @@ class TrustRegion(Attack):
         for name in ("salient", "others"):
             check_count(name, getattr(self, name))
         for name in ("eta", "gamma"):
-            if not 0 < getattr(self, name) < 1:
-                raise InputError(f"{name} must lie between 0 and 1, got {name}={getattr(self, name)}")
+            check_number(name, getattr(self, name), 0, 1, inside=True)
 
     def run(self, search: Search) -> None:
         """All rows in lock step; each has a trust radius and a list of pairs of its own."""

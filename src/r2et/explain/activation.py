@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import InputError, suggestion
+from r2et._checks import InputError, check_text, suggestion
 from r2et.explain.base import Explainer, Reduce
 from r2et.explain.twins import twin
 
@@ -27,6 +27,10 @@ class Activation(Explainer):
 
     layer: str
     reduce: Reduce = "signed"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_text("layer", self.layer)
 
     def attribute(
         self,

@@ -9,7 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import InputError, check_choice, check_chunk_size, check_positive
+from r2et._checks import (
+    InputError,
+    check_baseline,
+    check_choice,
+    check_chunk_size,
+    check_count,
+    check_positive,
+    check_seed,
+)
 from r2et.explain.base import Explainer
 from r2et.scores import Score
 
@@ -83,8 +91,9 @@ class SmoothGrad(AveragedGradient):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive("samples", self.samples)
+        check_count("samples", self.samples)
         check_positive("sigma", self.sigma)
+        check_seed(self.seed)
 
     def noise(self, shape: torch.Size) -> Tensor:
         """The fixed noise vectors for inputs of one shape, (samples, *features)."""
@@ -131,8 +140,8 @@ class IntegratedGradients(AveragedGradient):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("rule", self.rule, get_args(Rule))
-        if self.points < 2:
-            raise InputError(f"IntegratedGradients needs at least 2 points, got points={self.points}")
+        check_count("points", self.points, least=2)
+        check_baseline(self.baseline)
 
     def quadrature(self) -> tuple[Tensor, Tensor]:
         """Positions on [0, 1] and their weights, float64 (points,) each."""

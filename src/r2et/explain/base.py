@@ -14,7 +14,9 @@ from r2et._checks import (
     check_inputs,
     check_labels,
     check_logits,
+    is_whole,
     no_gradient,
+    quoted,
 )
 from r2et._preflight import measuring
 from r2et.scores import Score, check_score, predicted_class, score
@@ -44,8 +46,8 @@ class Explainer(ABC):
     def __post_init__(self) -> None:
         check_choice("reduce", self.reduce, get_args(Reduce))
         check_score(self.score)
-        if self.inputs not in (1, 2):
-            raise InputError(f"inputs must be 1 or 2, got {self.inputs!r}")
+        if not is_whole(self.inputs) or self.inputs not in (1, 2):
+            raise InputError(f"inputs must be 1 or 2, got {quoted(self.inputs)}")
 
     def __call__(
         self, model: nn.Module, x: Tensor, target: Tensor | None = None, create_graph: bool = False

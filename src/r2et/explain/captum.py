@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import InputError
+from r2et._checks import InputError, check_kind, quoted
 from r2et._modes import random_states_kept
 from r2et.explain.base import Explainer
 from r2et.scores import Score, score
@@ -36,6 +36,14 @@ class FromCaptum(Explainer):
 
     method: Callable[..., Any]
     options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not callable(self.method):
+            raise InputError(
+                f"method must be a class such as captum.attr.InputXGradient, got method={quoted(self.method)}"
+            )
+        check_kind("options", self.options, dict, '{"n_steps": 32}')
 
     def attribute(
         self,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import check_positive
+from r2et._checks import check_count, check_kind, check_positive
 from r2et._preflight import trusted
 from r2et.attacks import ERAttack
 from r2et.explain import Explainer, Gradient
@@ -32,8 +32,10 @@ class AdversarialTraining(Objective):
     explainer: Explainer = field(default_factory=Gradient)
 
     def __post_init__(self) -> None:
+        check_count("k", self.k)
         check_positive("radius", self.radius)
-        check_positive("steps", self.steps)
+        check_count("steps", self.steps)
+        check_kind("explainer", self.explainer, Explainer, "r2et.Gradient()")
 
     def evaluate(
         self,

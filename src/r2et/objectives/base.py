@@ -13,7 +13,17 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
-from r2et._checks import InputError, check_inputs, check_labels, check_logits
+from r2et._checks import (
+    InputError,
+    check_count,
+    check_flag,
+    check_generator,
+    check_inputs,
+    check_kind,
+    check_labels,
+    check_logits,
+    quoted,
+)
 from r2et._modes import evaluating
 from r2et._preflight import check_module, run
 from r2et.explain import Explainer, Gradient
@@ -80,6 +90,9 @@ class Objective(ABC):
         """
         check_inputs(x)
         check_module(model)
+        check_generator(generator)
+        if step is not None:
+            check_count("step", step, least=0)
         with torch.no_grad(), evaluating(model):
             logits = run(model, x[:1], x)
         check_logits(logits, 1)
@@ -115,6 +128,11 @@ class Regularised(Objective):
     explainer: Explainer | None = None
     adaptive: bool = False
 
+    def __post_init__(self) -> None:
+        if self.explainer is not None:
+            check_kind("explainer", self.explainer, Explainer, "r2et.Gradient()")
+        check_flag("adaptive", self.adaptive)
+
     @abstractmethod
     def terms(self, batch: "Batch") -> dict[str, Term]:
         """The regularisers of one batch, by name."""
@@ -138,7 +156,7 @@ class Regularised(Objective):
         point, logits = forward(model, x)
         plain = _cross_entropy(logits, y, weights)
         total, parts = plain.total, dict(plain.parts)
-        explainer = self.explainer or self.default_explainer()
+        explainer = self.default_explainer() if self.explainer is None else self.explainer
         with evaluation_mode(model) as changed:
             if changed:
                 point, logits = forward(model, x)
@@ -273,7 +291,7 @@ def _depends_on_mode(module: nn.Module) -> bool:
 def check_weights(weights: Tensor, rows: int) -> None:
     """Weights of rows (N,): finite, not negative, and not all zero."""
     if not isinstance(weights, Tensor) or not weights.is_floating_point() or weights.shape != (rows,):
-        seen = f"{weights.dtype} of shape {tuple(weights.shape)}" if isinstance(weights, Tensor) else repr(weights)
+        seen = f"{weights.dtype} of shape {tuple(weights.shape)}" if isinstance(weights, Tensor) else quoted(weights)
         raise InputError(f"weights must be a floating-point tensor, one for each of {rows} rows, got {seen}")
     wrong = ~torch.isfinite(weights) | (weights < 0)
     if wrong.any():
@@ -281,6 +299,12 @@ def check_weights(weights: Tensor, rows: int) -> None:
         raise InputError(f"weights must be finite and not negative, got {float(weights[row])} in row {row}")
     if not weights.any():
         raise InputError(f"all {rows} weights are zero: give at least one row a positive weight")
+
+
+def check_reference(reference: nn.Module | None) -> None:
+    """The model whose ranking is kept: a module, or None."""
+    if reference is not None:
+        check_kind("reference", reference, nn.Module, "a trained torch.nn.Module")
 
 
 def mean_cross_entropy(logits: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from r2et import ranking
-from r2et._checks import ModelError, check_choice, check_k, check_positive
+from r2et._checks import ModelError, check_choice, check_count, check_k, check_positive, check_weight
 from r2et.enclosure.attributions import Attributions
 from r2et.enclosure.head import head
 from r2et.enclosure.network import Network
@@ -16,7 +16,7 @@ from r2et.enclosure.reading import extract
 from r2et.explain import Gradient
 from r2et.explain.base import derivative, unit
 from r2et.explain.jacobian import jacobian
-from r2et.objectives.base import Batch, Direction, Regularised, Term
+from r2et.objectives.base import Batch, Direction, Regularised, Term, check_reference
 
 Denominator = Literal["auto", "enclosure", "point"]
 
@@ -39,6 +39,8 @@ class EstimatedHessian(Regularised):
     direction: Direction = "gradient"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        check_weight("weight", self.weight)
         check_positive("difference", self.difference)
         check_choice("direction", self.direction, get_args(Direction))
 
@@ -57,6 +59,10 @@ class ExactHessian(Regularised):
     """
 
     weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_weight("weight", self.weight)
 
     def terms(self, batch: Batch) -> dict[str, Term]:
         """The mean of the Frobenius norms."""
@@ -82,7 +88,9 @@ class SSR(Regularised):
     iterations: int = 5
 
     def __post_init__(self) -> None:
-        check_positive("iterations", self.iterations)
+        super().__post_init__()
+        check_weight("weight", self.weight)
+        check_count("iterations", self.iterations)
 
     def terms(self, batch: Batch) -> dict[str, Term]:
         """The mean of the largest eigenvalue magnitudes."""
@@ -127,6 +135,10 @@ class CertifiedRadius(Regularised):
     ball: float = 0.1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("k", self.k)
+        check_weight("weight", self.weight)
+        check_reference(self.reference)
         check_choice("denominator", self.denominator, get_args(Denominator))
         check_positive("ball", self.ball)
 

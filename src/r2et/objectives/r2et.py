@@ -9,10 +9,19 @@ import torch
 from torch import Tensor, nn
 
 from r2et import ranking
-from r2et._checks import InputError, check_choice, check_k, check_positive
+from r2et._checks import (
+    check_choice,
+    check_count,
+    check_flag,
+    check_k,
+    check_kind,
+    check_positive,
+    check_share,
+    check_weight,
+)
 from r2et.explain import Explainer, Gradient
 from r2et.explain.base import unit
-from r2et.objectives.base import Batch, Direction, Regularised, Term
+from r2et.objectives.base import Batch, Direction, Regularised, Term, check_reference
 from r2et.stability import Neighbours, UniformNeighbours, path_explanations
 
 Pairs = Literal["all", "boundary"]
@@ -61,14 +70,20 @@ class R2ET(Regularised):
     _calls: Iterator[int] = field(default_factory=itertools.count, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("k", self.k)
+        check_weight("gap", self.gap)
+        check_weight("curvature", self.curvature)
         check_choice("pairs", self.pairs, get_args(Pairs))
+        if self.boundary_pairs is not None:
+            check_count("boundary_pairs", self.boundary_pairs)
+        check_flag("scale_free", self.scale_free)
+        check_reference(self.reference)
         check_positive("difference", self.difference)
         if self.direction is not None:
             check_choice("direction", self.direction, get_args(Direction))
-        if self.every < 1:
-            raise InputError(f"every must be at least 1, got {self.every}")
-        if not 0 < self.curvature_fraction <= 1:
-            raise InputError(f"curvature_fraction must be above 0 and at most 1, got {self.curvature_fraction}")
+        check_count("every", self.every)
+        check_share("curvature_fraction", self.curvature_fraction)
 
     def default_explainer(self) -> Explainer:
         """Log-odds for the scale-free form, whose p (1 - p) cancels; else the probability."""
@@ -117,6 +132,14 @@ class DirectThickness(Regularised):
     neighbours: Neighbours = field(default_factory=lambda: UniformNeighbours(0.1))
     samples: int = 4
     steps: int = 4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("k", self.k)
+        check_weight("weight", self.weight)
+        check_kind("neighbours", self.neighbours, Neighbours, "r2et.UniformNeighbours(0.1)")
+        check_count("samples", self.samples)
+        check_count("steps", self.steps)
 
     def terms(self, batch: Batch) -> dict[str, Term]:
         """The mean gap thickness."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from r2et import ranking
-from r2et._checks import InputError, ModelError, check_choice, check_positive
+from r2et._checks import InputError, ModelError, check_choice, check_count, check_generator, check_positive
 from r2et._modes import own_draws
 from r2et._preflight import measuring
 from r2et.enclosure.attributions import pick
@@ -83,7 +83,9 @@ def thickness_bounds(
     """
     check_positive("radius", radius)
     check_choice("method", method, get_args(BoundMethod))
-    explainer = explainer or Gradient(score="probability")
+    check_count("samples", samples)
+    check_generator(generator)
+    explainer = Gradient(score="probability") if explainer is None else explainer
     check_start(x, explainer)
     with measuring(model, x):
         before, target = start(model, x, k, explainer)

@@ -8,7 +8,7 @@ from typing import Literal, Protocol, get_args
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import check_choice, check_positive
+from r2et._checks import InputError, check_choice, check_count, check_generator, check_positive, quoted
 from r2et.explain.base import unit
 
 Aggregate = Literal["mean", "minimum"]
@@ -27,6 +27,8 @@ class Neighbours(ABC):
 
     def draw(self, model: nn.Module, x: Tensor, samples: int, generator: torch.Generator | None) -> Tensor:
         """All of them, (samples, N, *features)."""
+        check_count("samples", samples)
+        check_generator(generator)
         return torch.stack(list(self.each(model, x, samples, generator)))
 
 
@@ -108,13 +110,21 @@ class AdversarialNeighbours(Neighbours):
 
     def __post_init__(self) -> None:
         check_choice("aggregate", self.aggregate, get_args(Aggregate))
+        if not self._attacks or not all(map(callable, self._attacks)):
+            raise InputError(
+                "attack must be an attack such as r2et.attacks.ERAttack(k=8, radius=0.1), or a tuple of them, got "
+                f"attack={quoted(self.attack)}"
+            )
+
+    @property
+    def _attacks(self) -> tuple[_Attack, ...]:
+        return self.attack if isinstance(self.attack, tuple) else (self.attack,)
 
     def each(
         self, model: nn.Module, x: Tensor, samples: int, generator: torch.Generator | None
     ) -> Iterator[Tensor]:
         """The perturbed inputs of each attack."""
-        attacks = self.attack if isinstance(self.attack, tuple) else (self.attack,)
-        return (attack(model, x).x for attack in attacks)
+        return (attack(model, x).x for attack in self._attacks)
 
 
 def _normal(x: Tensor, generator: torch.Generator | None) -> Tensor:

@@ -9,7 +9,18 @@ import torch
 from torch import Tensor, nn
 
 from r2et import ranking
-from r2et._checks import InputError, check_choice, check_chunk_size, check_inputs, check_k, check_positive
+from r2et._checks import (
+    InputError,
+    check_choice,
+    check_chunk_size,
+    check_count,
+    check_generator,
+    check_inputs,
+    check_k,
+    check_kind,
+    is_whole,
+    quoted,
+)
 from r2et._modes import evaluating, own_draws
 from r2et._preflight import measuring
 from r2et.explain import Explainer, Gradient
@@ -56,8 +67,9 @@ def thickness(
     tensor([1., 1., 1.])
     """
     check_choice("variant", variant, get_args(Variant))
-    explainer = explainer or Gradient(score="log-odds" if variant == "probability" else "probability")
-    neighbours = neighbours or GaussianNeighbours()
+    if explainer is None:
+        explainer = Gradient(score="log-odds" if variant == "probability" else "probability")
+    neighbours = GaussianNeighbours() if neighbours is None else neighbours
     check_start(x, explainer)
     draws = own_draws(generator, x)
     with measuring(model, x):
@@ -93,15 +105,15 @@ def pairwise_thickness(
     >>> pairwise_thickness(model, torch.ones(1, 3), i=2, j=0, explainer=Gradient())
     tensor([3.])
     """
-    explainer = explainer or Gradient(score="probability")
-    neighbours = neighbours or GaussianNeighbours()
+    explainer = Gradient(score="probability") if explainer is None else explainer
+    neighbours = GaussianNeighbours() if neighbours is None else neighbours
     check_start(x, explainer)
     draws = own_draws(generator, x)
     with measuring(model, x):
         before, target = start(model, x, 1, explainer)
         for feature in (i, j):
-            if not 0 <= feature < before.shape[-1]:
-                raise InputError(f"there is no feature {feature}: the explanation has {before.shape[-1]}")
+            if not is_whole(feature) or not 0 <= feature < before.shape[-1]:
+                raise InputError(f"there is no feature {quoted(feature)}: the explanation has {before.shape[-1]}")
         gaps = [
             scores[..., i] - scores[..., j]
             for scores in path_explanations(
@@ -114,6 +126,7 @@ def pairwise_thickness(
 def check_start(x: Tensor, explainer: Explainer) -> None:
     """Raise unless x can be explained."""
     check_inputs(x)
+    check_kind("explainer", explainer, Explainer, "r2et.Gradient()")
     explainer.check_shape(x)
 
 
@@ -142,9 +155,11 @@ def path_explanations(
     Yields them in chunks (points, N, ..., n); the step varies fastest, then the neighbour. With `create_graph`
     they stay differentiable with respect to the model's parameters.
     """
-    check_positive("samples", samples)
-    check_positive("steps", steps)
+    check_kind("neighbours", neighbours, Neighbours, "r2et.GaussianNeighbours(0.1)")
+    check_count("samples", samples)
+    check_count("steps", steps)
     check_chunk_size(chunk_size)
+    check_generator(generator)
     points = (
         torch.lerp(x, neighbour, (step + 0.5) / steps)
         for neighbour in neighbours.each(model, x, samples, generator)

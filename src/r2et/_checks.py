@@ -116,7 +116,7 @@ def check_count(name: str, value: int, least: int = 1) -> None:
 def check_seed(seed: int, name: str = "seed") -> None:
     """A whole number that every generator takes."""
     if not is_whole(seed) or not 0 <= seed < 2**32:
-        raise InputError(f"{name} must be a whole number from 0 to 2**32 - 1, got {quoted(seed)}")
+        raise InputError(f"{name} must be a whole number from 0 to 2**32 - 1, got {name}={quoted(seed)}")
 
 
 def check_radii(radii: Iterable[float], name: str = "radii") -> tuple[float, ...]:

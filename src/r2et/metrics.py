@@ -1,12 +1,23 @@
 """How good the predictions are, before and after an attack, and how faithful the explanations (App. B.1.4)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from r2et import ranking
-from r2et._checks import InputError, check_inputs, check_k, check_labels, check_logits, check_positive
+from r2et._checks import (
+    InputError,
+    as_number,
+    check_baseline,
+    check_count,
+    check_inputs,
+    check_k,
+    check_kind,
+    check_labels,
+    check_logits,
+    quoted,
+)
 from r2et._preflight import measuring
 from r2et.attacks import AttackResult
 from r2et.explain import Activation, Explainer, Gradient
@@ -64,6 +75,7 @@ def adversarial_auc(model: nn.Module, result: AttackResult, y: Tensor, chunk_siz
     >>> adversarial_auc(model, result, y) == auc(model, result.x, y)
     True
     """
+    _check_result(result)
     return auc(model, result.x, y, chunk_size)
 
 
@@ -76,7 +88,12 @@ def sensitivity(result: AttackResult) -> float:
     >>> sensitivity(ERAttack(k=1, radius=0.1, steps=2)(nn.Linear(3, 2), torch.randn(4, 3)))
     0.0
     """
+    _check_result(result)
     return float((~result.kept).double().mean())
+
+
+def _check_result(result: AttackResult) -> None:
+    check_kind("result", result, AttackResult, "what r2et.attacks.ERAttack(k=8, radius=0.1)(model, x) returns")
 
 
 def displaced(result: AttackResult, k: int) -> Tensor:
@@ -88,6 +105,7 @@ def displaced(result: AttackResult, k: int) -> Tensor:
     >>> displaced(ERAttack(k=1, radius=0.1, steps=2)(nn.Linear(3, 2), torch.randn(4, 3)), k=1)
     tensor([0., 0., 0., 0.])
     """
+    _check_result(result)
     check_k(k, result.before.shape[-1])
     lost = ranking.top_k_mask(result.before, k) & ~ranking.top_k_mask(result.after, k)
     return lost.sum(-1).to(result.before.dtype).reshape(len(lost), -1).mean(1)
@@ -204,7 +222,8 @@ def _changes(
     The top-k features are removed, or kept alone.
     """
     check_inputs(x)
-    explainer = explainer or Gradient()
+    explainer = Gradient() if explainer is None else explainer
+    check_kind("explainer", explainer, Explainer, "r2et.Gradient()")
     explainer.check_shape(x)
     if isinstance(explainer, Activation):
         raise InputError(
@@ -272,19 +291,19 @@ def _sizes(fractions: Sequence[float] | None, n: int) -> list[int]:
     """K of App. B.1.4, ascending."""
     if fractions is None:
         return list(range(1, n + 1))
-    wrong = [fraction for fraction in fractions if not 0 < fraction <= 1]
-    if wrong or not len(fractions):
+    listed = isinstance(fractions, Iterable) and not isinstance(fractions, str)
+    values = [as_number(fraction) for fraction in fractions] if listed else []
+    if not values or not all(value is not None and 0 < value <= 1 for value in values):
+        given = tuple(fractions) if listed else fractions
         raise InputError(
-            f"fractions must be numbers above 0 and at most 1, such as (0.01, 0.05, 0.1), got {tuple(fractions)}"
+            f"fractions must be numbers above 0 and at most 1, such as (0.01, 0.05, 0.1), got {quoted(given)}"
         )
     return sorted({max(1, round(fraction * n)) for fraction in fractions})
 
 
 def _filler(baseline: float | Tensor, x: Tensor) -> Tensor:
     """The baseline, in the shape of one input."""
-    filler = torch.as_tensor(baseline).to(x)
-    if not torch.isfinite(filler).all():
-        raise InputError(f"the baseline must be finite, got {baseline}")
+    filler = check_baseline(baseline).to(x)
     try:
         return filler.expand(x.shape[1:])
     except RuntimeError:
@@ -296,6 +315,6 @@ def _filler(baseline: float | Tensor, x: Tensor) -> Tensor:
 
 def _rows_at_once(x: Tensor, chunk_size: int | None) -> int:
     if chunk_size is not None:
-        check_positive("chunk_size", chunk_size)
+        check_count("chunk_size", chunk_size)
         return chunk_size
     return max(1, VALUES_AT_ONCE // x[0].numel())

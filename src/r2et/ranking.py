@@ -7,7 +7,7 @@ the smaller index, on every device. "Salient" means in the top-k set, "other" me
 import torch
 from torch import Tensor
 
-from r2et._checks import InputError, check_k
+from r2et._checks import InputError, check_count, check_k, is_whole, quoted
 
 
 def top_k_mask(scores: Tensor, k: int) -> Tensor:
@@ -16,6 +16,31 @@ def top_k_mask(scores: Tensor, k: int) -> Tensor:
     >>> top_k_mask(torch.tensor([3.0, 1.0, 3.0, 3.0]), k=2)
     tensor([ True, False,  True, False])
     """
+    check_values(scores)
+    check_count("k", k)
+    if k > scores.shape[-1]:
+        raise InputError(f"k must be at most the {scores.shape[-1]} features that are ranked, got k={k}")
+    return _mask(scores, k)
+
+
+def check_values(scores: Tensor, name: str = "scores") -> None:
+    """Scores that can be ranked: a tensor (..., n) of real numbers, none of them NaN."""
+    _check_kind(scores, name)
+    if scores.is_floating_point() and scores.isnan().any():
+        where = tuple(scores.isnan().nonzero()[0].tolist())
+        raise InputError(
+            f"{name} has {int(scores.isnan().sum())} values that are NaN, the first at "
+            f"{name}[{', '.join(map(str, where))}]: they have no rank; look for the input or the model they come from"
+        )
+
+
+def _check_kind(scores: Tensor, name: str = "scores") -> None:
+    """What can be seen without looking at the values, which a traced training step does not have."""
+    if not isinstance(scores, Tensor) or scores.ndim < 1 or scores.numel() == 0 or scores.is_complex():
+        raise InputError(f"{name} must be a tensor (..., n) of a score for each feature, got {quoted(scores)}")
+
+
+def _mask(scores: Tensor, k: int) -> Tensor:
     weakest = scores.topk(k, dim=-1, sorted=True).values[..., -1:]
     above = scores > weakest
     tied = scores == weakest
@@ -37,6 +62,7 @@ def top_k(scores: Tensor, k: int) -> Tensor:
 
 def order(scores: Tensor) -> Tensor:
     """All features, most salient first, int64 (..., n)."""
+    check_values(scores)
     return scores.argsort(dim=-1, descending=True, stable=True)
 
 
@@ -58,6 +84,7 @@ def boundary_gap(scores: Tensor, k: int) -> Tensor:
     >>> boundary_gap(torch.tensor([3.0, 1.0, 2.0, 2.0]), k=2)
     tensor(0.)
     """
+    check_values(scores)
     check_k(k, scores.shape[-1])
     best = scores.topk(k + 1, dim=-1, sorted=True).values
     return best[..., k - 1] - best[..., k]
@@ -77,20 +104,32 @@ def precision_at_k(scores_a: Tensor, scores_b: Tensor, k: int) -> Tensor:
     >>> precision_at_k(torch.tensor([[5.0, 4.0, 1.0]]), torch.tensor([[5.0, 1.0, 4.0]]), k=2)
     tensor([0.5000])
     """
-    _check_same_features(scores_a, scores_b)
+    _check_comparable(scores_a, scores_b)
     check_k(k, scores_a.shape[-1])
     return overlap(top_k_mask(scores_a, k), top_k_mask(scores_b, k), scores_a.dtype)
 
 
-def _check_same_features(scores_a: Tensor, scores_b: Tensor) -> None:
+def _check_comparable(scores_a: Tensor, scores_b: Tensor) -> None:
+    check_values(scores_a, "scores_a")
+    check_values(scores_b, "scores_b")
     if scores_a.shape[-1] != scores_b.shape[-1]:
         raise InputError(
             f"explanations of {scores_a.shape[-1]} and {scores_b.shape[-1]} features cannot be compared"
         )
+    try:
+        torch.broadcast_shapes(scores_a.shape, scores_b.shape)
+    except RuntimeError:
+        shapes = f"{tuple(scores_a.shape)} and {tuple(scores_b.shape)}"
+        raise InputError(f"explanations of shapes {shapes} cannot be compared row by row") from None
 
 
 def overlap(top_a: Tensor, top_b: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     """The share of members of one set (..., n) that are in another of the same size, (...,)."""
+    for name, top in (("top_a", top_a), ("top_b", top_b)):
+        if not isinstance(top, Tensor) or top.dtype != torch.bool or top.ndim < 1:
+            raise InputError(f"{name} must be a bool tensor (..., n) of members, got {quoted(top)}")
+    if top_a.shape[-1] != top_b.shape[-1]:
+        raise InputError(f"sets of {top_a.shape[-1]} and {top_b.shape[-1]} features cannot be compared")
     return (top_a & top_b).sum(-1).to(dtype) / top_a.sum(-1).to(dtype)
 
 
@@ -100,7 +139,7 @@ def rank_correlation(scores_a: Tensor, scores_b: Tensor) -> Tensor:
     >>> rank_correlation(torch.tensor([3.0, 2.0, 1.0]), torch.tensor([30.0, 10.0, 20.0]))
     tensor(0.5000)
     """
-    _check_same_features(scores_a, scores_b)
+    _check_comparable(scores_a, scores_b)
     a, b = _average_ranks(scores_a), _average_ranks(scores_b)
     a, b = a - a.mean(-1, keepdim=True), b - b.mean(-1, keepdim=True)
     return torch.nn.functional.cosine_similarity(a, b, dim=-1)
@@ -121,7 +160,9 @@ def all_pair_weights(scores: Tensor, k: int) -> Tensor:
     >>> all_pair_weights(torch.tensor([9.0, 1.0, 2.0, 7.0]), k=2)
     tensor([ 0.5000, -0.5000, -0.5000,  0.5000])
     """
-    top = top_k_mask(scores.detach(), k)
+    _check_kind(scores)
+    check_k(k, scores.shape[-1])
+    top = _mask(scores.detach(), k)
     return torch.where(top, scores.new_full((), 1 / k), -1 / (scores.shape[-1] - k))
 
 
@@ -133,22 +174,28 @@ def boundary_pair_weights(scores: Tensor, k: int, pairs: int | None = None) -> T
     >>> boundary_pair_weights(torch.tensor([9.0, 7.0, 5.0, 3.0, 1.0]), k=2, pairs=1)
     tensor([ 0.,  1., -1.,  0.,  0.])
     """
+    _check_kind(scores)
     n = scores.shape[-1]
+    check_k(k, n)
     most = min(k, n - k)
     count = most if pairs is None else pairs
-    if not 1 <= count <= most:
-        raise InputError(f"boundary_pairs must lie between 1 and {most} for k={k} and {n} features, got {count}")
+    if not is_whole(count) or not 1 <= count <= most:
+        raise InputError(
+            f"boundary_pairs must lie between 1 and {most} for k={k} and {n} features, got {quoted(count)}"
+        )
     scores = scores.detach()
-    salient = top_k_mask(scores, k)
-    strongest = top_k_mask(scores, k - count) if count < k else torch.zeros_like(salient)
-    contenders = top_k_mask(scores, k + count)
+    salient = _mask(scores, k)
+    strongest = _mask(scores, k - count) if count < k else torch.zeros_like(salient)
+    contenders = _mask(scores, k + count)
     weights = torch.where(salient & ~strongest, scores.new_full((), 1 / count), 0.0)
     return torch.where(contenders & ~salient, -1 / count, weights)
 
 
 def average_precision_weights(scores: Tensor, k: int) -> Tensor:
     """Weights (..., n) of the average-precision thickness: the mean of the top-j gaps, j = 1..k (Sec. 4.1)."""
+    check_values(scores)
     n = scores.shape[-1]
+    check_k(k, n)
     sizes = torch.arange(1, k + 1, device=scores.device, dtype=scores.dtype)
     inside, outside = 1 / sizes, 1 / (n - sizes)
     # rank r (from 0) is inside the sets of size r+1..k and outside the smaller ones
@@ -159,7 +206,9 @@ def average_precision_weights(scores: Tensor, k: int) -> Tensor:
 
 def dcg_weights(scores: Tensor, k: int) -> Tensor:
     """Weights (..., n) of the DCG thickness: a pair of ranks (i, j) counts 1 / log(j-i+1) (Sec. 4.1)."""
+    check_values(scores)
     n = scores.shape[-1]
+    check_k(k, n)
     distance = torch.arange(2, n + 1, device=scores.device, dtype=scores.dtype)
     # total[m] = sum of 1/log(q) for q = 2..m, so that a row of the pair table is a difference of two entries
     total = torch.cat([distance.new_zeros(2), (1 / distance.log()).cumsum(0)])
@@ -182,7 +231,12 @@ def fraction_in_order(scores: Tensor, top: Tensor) -> Tensor:
     >>> fraction_in_order(torch.tensor([3.0, 1.0, 2.0]), torch.tensor([0, 1]))
     tensor(0.5000)
     """
-    n, k = scores.shape[-1], top.shape[-1]
+    check_values(scores)
+    n = scores.shape[-1]
+    if not isinstance(top, Tensor) or top.dtype != torch.int64 or top.ndim < 1:
+        raise InputError(f"top must be an int64 tensor (..., k) of features, got {quoted(top)}")
+    k = top.shape[-1]
+    check_k(k, n)
     flat = scores.reshape(-1, n)
     members = top.expand(*scores.shape[:-1], k).reshape(-1, k)
     salient = flat.gather(1, members).sort(dim=1).values

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from r2et._checks import check_choice
+from r2et._checks import InputError, check_choice, check_labels, quoted
 
 Score = Literal["log-odds", "probability", "logit", "margin"]
 
@@ -31,11 +31,12 @@ def log_odds(logits: Tensor, target: Tensor) -> Tensor:
     >>> log_odds(torch.tensor([[2.0, -1.0]]), torch.tensor([0]))
     tensor([3.])
     """
+    own = logit(logits, target)
     if logits.shape[1] == 2:
-        return logit(logits, target) - logit(logits, 1 - target)
+        return own - logit(logits, 1 - target)
     chosen = torch.arange(logits.shape[1], device=logits.device) == target[:, None]
     others = logits.masked_fill(chosen, -torch.inf)
-    return logit(logits, target) - others.logsumexp(1)
+    return own - others.logsumexp(1)
 
 
 def probability(logits: Tensor, target: Tensor) -> Tensor:
@@ -51,7 +52,22 @@ def probability(logits: Tensor, target: Tensor) -> Tensor:
 
 def logit(logits: Tensor, target: Tensor) -> Tensor:
     """u_c, (N,). Its gradient ranks features differently from the other two scores."""
-    return logits.gather(1, target[:, None]).squeeze(1)
+    try:
+        return logits.gather(1, target[:, None]).squeeze(1)
+    except (RuntimeError, IndexError, TypeError, AttributeError):
+        # looked at afterwards: a training step that is traced has no values to look at
+        _check(logits, target)
+        raise
+
+
+def _check(logits: Tensor, target: Tensor) -> None:
+    _check_logits(logits)
+    check_labels(target, len(logits), logits.shape[1])
+
+
+def _check_logits(logits: Tensor) -> None:
+    if not isinstance(logits, Tensor) or logits.ndim != 2 or not logits.is_floating_point() or logits.shape[1] < 2:
+        raise InputError(f"logits must be a floating-point tensor (N, C) of two classes or more, got {quoted(logits)}")
 
 
 def margin(logits: Tensor, target: Tensor) -> Tensor:
@@ -60,18 +76,20 @@ def margin(logits: Tensor, target: Tensor) -> Tensor:
     >>> margin(torch.tensor([[2.0, -1.0, 1.5]]), torch.tensor([0]))
     tensor([0.5000])
     """
-    runner_up = runner_up_class(logits, target)
-    return logit(logits, target) - logit(logits, runner_up)
+    own = logit(logits, target)
+    return own - logit(logits, runner_up_class(logits, target))
 
 
 def runner_up_class(logits: Tensor, target: Tensor) -> Tensor:
     """The class with the largest logit other than `target`, int64 (N,)."""
+    logit(logits, target)
     return logits.detach().scatter(1, target[:, None], -torch.inf).argmax(1)
 
 
 def score(name: Score, logits: Tensor, target: Tensor) -> Tensor:
     """The named score, (N,)."""
     functions = {"log-odds": log_odds, "probability": probability, "logit": logit, "margin": margin}
+    check_score(name)
     return functions[name](logits, target)
 
 
@@ -83,4 +101,5 @@ def probability_slope(logits: Tensor, target: Tensor) -> Tensor:
 
 def predicted_class(logits: Tensor) -> Tensor:
     """The class with the largest logit, int64 (N,)."""
+    _check_logits(logits)
     return logits.detach().argmax(1)

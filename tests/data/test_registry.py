@@ -150,7 +150,7 @@ def test_options() -> None:
 
 @pytest.mark.parametrize("seed", [-1, 2**32, 1.5, "0", True])
 def test_bad_seed(seed) -> None:
-    with pytest.raises(InputError, match=f"seed must be .* got {seed!r}"):
+    with pytest.raises(InputError, match=f"seed must be .* got seed={seed!r}"):
         data.load("digits", seed=seed)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import InputError, check_inputs, check_positive
+from r2et._checks import InputError, check_inputs, check_names, check_radii, quoted
 from r2et.attacks import Domain
 from r2et.data.layouts import GraphLayout, ImageLayout
 from r2et.explain import Activation, Explainer
@@ -83,16 +83,25 @@ def _numbers(values: Any, name: str) -> Tensor:
                 "as the model was trained, or use r2et.StableClassifier, which takes tables as they are"
             )
         values = values.to_numpy(dtype=float, na_value=np.nan)
-    array = np.asarray(values)
+    array = _array(values, name)
     if array.dtype.kind not in "fiub":
         raise InputError(f"{name} must be numbers, got {type(values).__name__} of dtype {array.dtype}")
     return torch.from_numpy(np.array(array, dtype=np.float64))
 
 
+def _array(values: Any, name: str) -> "NDArray[Any]":
+    import numpy as np
+
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{name} cannot be read as an array of numbers, got {quoted(values)}: {error}") from error
+
+
 def _class_numbers(y: Any) -> Tensor:
     import numpy as np
 
-    array = np.asarray(y)
+    array = _array(y, "y")
     if array.dtype.kind not in "fiub":
         raise InputError(
             f"labels must be class numbers 0, 1, ..., got {array.ravel()[:1].tolist()} of dtype {array.dtype}; "
@@ -145,7 +154,7 @@ def read_names(
     elif isinstance(layout, ImageLayout) and ranked == layout.shape[1] * layout.shape[2] != inputs:
         of_ranked = ImageLayout((1, *layout.shape[1:]), (0.0,), (1.0,)).names
     if features is not None:
-        given = tuple(map(str, features))
+        given = check_names("feature_names", features)
         if len(given) not in (inputs, ranked):
             ranks = "" if ranked == inputs else f", or {ranked} that are ranked"
             raise InputError(f"{len(given)} feature names for {inputs} features{ranks}")
@@ -164,7 +173,7 @@ def _default_names(layout: Layout | None, count: int) -> tuple[str, ...]:
 def _class_names(given: Iterable[Any] | None, count: int) -> tuple[str, ...]:
     if given is None:
         return tuple(f"class {i}" for i in range(count))
-    names = tuple(map(str, given))
+    names = check_names("class_names", given)
     if len(names) != count:
         raise InputError(f"{len(names)} class names for {count} classes: {', '.join(map(repr, names[:10]))}")
     return names
@@ -180,7 +189,7 @@ def typical_spread(x: Tensor, domain: Domain | None, inputs: int) -> float | Non
     1.0
     """
     flat = x.detach().flatten(start_dim=inputs).reshape(-1, x[0].numel() // inputs)
-    domain = domain or Domain()
+    domain = Domain() if domain is None else domain
     domain.check(flat.shape[1])
     deviations = flat.double().std(0, correction=0)
     varying = deviations[(deviations > 0) & domain.movable(flat.shape[1], x.device)]
@@ -194,12 +203,7 @@ def choose_radii(given: Iterable[float] | None, spread: float | None) -> tuple[t
     (0.2, 0.6, 2.0)
     """
     if given is not None:
-        radii = tuple(given)
-        if not radii:
-            raise InputError("radii is empty: name at least one attack radius")
-        for radius in radii:
-            check_positive("radius", radius)
-        return radii, "They were given by the person who ran the audit."
+        return check_radii(given), "They were given by the person who ran the audit."
     shares = ", ".join(f"{share:g}" for share in FRACTIONS[:-1]) + f" and {FRACTIONS[-1]:g}"
     if spread is None:
         return FRACTIONS, (

@@ -1,13 +1,24 @@
 """`audit`: the rows in chunks, each of them attacked, measured and certified; an interrupt keeps what is done."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import torch
 from torch import Tensor, nn
 
 from r2et import metrics, validate
-from r2et._checks import check_chunk_size, check_k, check_labels, check_logits
+from r2et._checks import (
+    check_choice,
+    check_chunk_size,
+    check_count,
+    check_flag,
+    check_k,
+    check_kind,
+    check_labels,
+    check_logits,
+    check_seed,
+    check_text,
+)
 from r2et._preflight import check_module, measuring
 from r2et.attacks import Domain, ERAttack, MSEAttack, NoiseAttack, WorstCase
 from r2et.attacks.worst_case import Budget
@@ -16,7 +27,7 @@ from r2et.auditing.chunks import Plan
 from r2et.auditing.collecting import Part, join_certificates, join_samples
 from r2et.auditing.inputs import Layout, choose_radii, read_names, read_rows, typical_spread
 from r2et.auditing.result import AttackRow, Audit
-from r2et.data.layouts import ImageLayout
+from r2et.data.layouts import GraphLayout, ImageLayout
 from r2et.explain import Explainer, Gradient
 from r2et.validate.attention import math_attention
 
@@ -82,10 +93,24 @@ def audit(
     radius: it is certified.'
     """
     check_module(model)
-    rows = read_rows(x, y, model)
-    explainer = explainer or Gradient()
-    explainer.check_shape(rows.x)
+    explainer = Gradient() if explainer is None else explainer
+    check_kind("explainer", explainer, Explainer, "r2et.Gradient()")
+    if domain is not None:
+        check_kind("domain", domain, Domain, "r2et.Domain(lower=0.0)")
+    if layout is not None:
+        check_kind("layout", layout, (ImageLayout, GraphLayout), "r2et.data.ImageLayout((1, 28, 28), (0.1,), (0.3,))")
+    for key, count in (("k", k), ("steps", steps)):
+        check_count(key, count)
+    check_seed(seed)
+    # figures are written as JSON, which knows Python's numbers alone
+    k, steps, seed = int(k), int(steps), int(seed)
+    check_choice("budget", budget, get_args(Budget))
     check_chunk_size(chunk_size)
+    check_text("name", name)
+    for key, flag in (("progress", progress), ("certificate", certificate)):
+        check_flag(key, flag)
+    rows = read_rows(x, y, model)
+    explainer.check_shape(rows.x)
     spread = typical_spread(rows.x, domain, explainer.inputs)
     radii, reason = choose_radii(radii, spread)
     budgets = sorted(set(radii))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from r2et._checks import InputError
+from r2et._checks import InputError, check_text, quoted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,6 +44,11 @@ class Certificate:
     top: Tensor | None = field(default=None, repr=False)
     details: dict[str, Tensor] = field(default_factory=dict, repr=False)
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.limits, Tensor) or self.limits.ndim != 2 or not self.limits.is_floating_point():
+            raise InputError(f"limits must be a floating-point tensor (N, k), got {quoted(self.limits)}")
+        check_text("method", self.method)
+
     @property
     def k(self) -> int:
         """Size of the certified set."""
@@ -60,7 +65,10 @@ class Certificate:
         Args:
             radius: one number, or one for each input (N,).
         """
-        at = torch.as_tensor(radius, dtype=self.limits.dtype, device=self.limits.device)
+        try:
+            at = torch.as_tensor(radius, dtype=self.limits.dtype, device=self.limits.device)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InputError(f"radius must be a number or a tensor of numbers, got {quoted(radius)}") from error
         if at.ndim > 1 or (at.ndim == 1 and len(at) != len(self.limits)):
             raise InputError(
                 f"radius must be one number or one for each of the {len(self.limits)} inputs, "

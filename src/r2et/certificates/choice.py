@@ -10,7 +10,9 @@ from r2et._checks import (
     ModelError,
     check_choice,
     check_chunk_size,
+    check_flag,
     check_inputs,
+    check_kind,
     check_logits,
 )
 from r2et._preflight import dtype_mismatch, measuring
@@ -19,7 +21,7 @@ from r2et.certificates.base import Certificate
 from r2et.certificates.deterministic import deterministic_radii, order_radii, other_classes
 from r2et.certificates.first_order import first_order
 from r2et.certificates.piecewise import piecewise_radii
-from r2et.certificates.smoothing import smoothing
+from r2et.certificates.smoothing import check_noise, smoothing
 from r2et.enclosure.network import Network
 from r2et.enclosure.problems import Problem, Reading, why_not
 from r2et.explain import Explainer, Gradient, SmoothGrad
@@ -78,7 +80,10 @@ def certify(
     check_inputs(x)
     check_choice("method", method, get_args(Method))
     check_chunk_size(chunk_size)
-    explainer = explainer or Gradient()
+    check_flag("prediction", prediction)
+    check_noise(sigma, samples, alpha, seed)
+    explainer = Gradient() if explainer is None else explainer
+    check_kind("explainer", explainer, Explainer, "r2et.Gradient()")
     explainer.check_shape(x)
     if method in ("smoothing", "first-order") and prediction:
         raise InputError(f'prediction=True needs an enclosure of the network; method="{method}" has none')

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from r2et import ranking
-from r2et._checks import check_inputs, check_k, check_logits
+from r2et._checks import check_chunk_size, check_inputs, check_k, check_kind, check_logits
 from r2et._preflight import measuring
 from r2et.certificates.base import Certificate
 from r2et.enclosure.pairs import Pairs, first_order_radii
@@ -38,8 +38,10 @@ def first_order(
     >>> first_order(model, torch.randn(4, 6), k=2).sound
     False
     """
-    explainer = explainer or Gradient()
+    explainer = Gradient() if explainer is None else explainer
     check_inputs(x)
+    check_kind("explainer", explainer, Explainer, "r2et.Gradient()")
+    check_chunk_size(chunk_size)
     explainer.check_shape(x)
     limits, tops = [], []
     with measuring(model, x):

@@ -28,11 +28,16 @@ from r2et._checks import (
     InputError,
     check_chunk_size,
     check_count,
+    check_flag,
     check_inputs,
     check_k,
+    check_kind,
     check_labels,
     check_logits,
+    check_number,
+    check_path,
     check_positive,
+    check_seed,
 )
 from r2et._files import writing
 from r2et._preflight import measuring
@@ -77,6 +82,7 @@ class NoisyCounts:
     def __post_init__(self) -> None:
         check_count("samples", self.samples)
         check_positive("sigma", self.sigma)
+        check_kind("counts", self.counts, Tensor, "an int64 tensor (N, n)")
         if self.counts.ndim not in (2, 3) or self.counts.dtype != torch.int64 or self.counts.numel() == 0:
             raise InputError(
                 "counts must be an int64 tensor (N, n) or (N, 2, n), got "
@@ -112,8 +118,8 @@ class NoisyCounts:
         """
         k = self.tau if k is None else k
         check_k(k, self.features)
-        if not 0 < alpha < 1:
-            raise InputError(f"alpha is a probability, above 0 and below 1; got alpha={alpha}")
+        check_number("alpha", alpha, 0, 1, inside=True)
+        check_flag("simultaneous", simultaneous)
         inputs = len(self.counts)
         bounded = self.counts[0].numel() * (inputs if simultaneous else 1)
         lower, upper = clopper_pearson(self.counts, self.samples, alpha / (2 * bounded))
@@ -141,6 +147,7 @@ class NoisyCounts:
 
     def save(self, path: str | Path) -> None:
         """Write everything to one .npz file of plain arrays."""
+        check_path("path", path)
         # an open file, because numpy would add an ending of its own to a name
         with writing(path) as file:
             np.savez_compressed(
@@ -157,6 +164,7 @@ class NoisyCounts:
     @classmethod
     def load(cls, path: str | Path) -> "NoisyCounts":
         """Read what `save` wrote; a file that would have to be unpickled is refused."""
+        check_path("path", path)
         try:
             file = read_arrays(Path(path))
             return cls(
@@ -206,15 +214,13 @@ def noisy_counts(
     >>> noisy_counts(model, torch.ones(1, 3), tau=2, samples=50).counts    # a linear model ignores the noise
     tensor([[ 0, 50, 50]])
     """
-    explainer = explainer or Gradient()
+    explainer = Gradient() if explainer is None else explainer
     check_inputs(x)
+    check_kind("explainer", explainer, Explainer, "r2et.Gradient()")
     explainer.check_shape(x)
-    check_positive("sigma", sigma)
-    check_count("samples", samples)
+    check_noise(sigma, samples, seed=seed)
     check_count("tau", tau)
     check_chunk_size(chunk_size)
-    if not isinstance(seed, int):
-        raise InputError(f"seed must be a whole number, got seed={seed!r}")
     chunk = chunk_size or max(1, min(COPIES_AT_ONCE, VALUES_AT_ONCE // x[0].numel()))
     with measuring(model, x), progress_bar("smoothing", len(x) * samples, progress) as advance:
         with torch.no_grad():
@@ -231,6 +237,14 @@ def noisy_counts(
                 advance(len(noise))
             rows.append(torch.as_tensor(counts))
     return NoisyCounts(torch.stack(rows), target, samples, float(sigma), tau, repr(explainer), seed)
+
+
+def check_noise(sigma: float, samples: int, alpha: float = 0.001, seed: int = 0) -> None:
+    """The settings of noisy copies, whatever method they are for."""
+    check_positive("sigma", sigma)
+    check_count("samples", samples)
+    check_number("alpha", alpha, 0, 1, inside=True)
+    check_seed(seed)
 
 
 def smoothing(
@@ -274,6 +288,7 @@ def smoothed_scores(counts: NoisyCounts) -> Tensor:
     >>> smoothed_scores(counts)
     tensor([[0.7500, 0.2500]], dtype=torch.float64)
     """
+    check_kind("counts", counts, NoisyCounts, "what r2et.certificates.noisy_counts returns")
     return counts.counts.double() / counts.samples
 
 

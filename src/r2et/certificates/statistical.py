@@ -40,8 +40,11 @@ from r2et._checks import (
     ModelError,
     check_chunk_size,
     check_count,
+    check_generator,
     check_inputs,
     check_k,
+    check_kind,
+    check_number,
     check_positive,
 )
 from r2et._modes import own_draws
@@ -173,18 +176,20 @@ def statistical_stability(
     >>> found.risk.value, found.vacuous      # a linear model never reorders; chi = m makes the bound useless
     (tensor([0., 0., 0.], dtype=torch.float64), True)
     """
-    explainer = explainer or Gradient(score="probability")
-    neighbours = neighbours or GaussianNeighbours()
+    explainer = Gradient(score="probability") if explainer is None else explainer
+    neighbours = GaussianNeighbours() if neighbours is None else neighbours
     check_inputs(x)
+    check_kind("explainer", explainer, Explainer, "r2et.Gradient()")
+    check_kind("neighbours", neighbours, Neighbours, "r2et.GaussianNeighbours(0.1)")
+    check_generator(generator)
     explainer.check_shape(x)
     check_positive("margin", margin)
     check_positive("epsilon", epsilon)
     check_chunk_size(chunk_size)
-    check_count("samples", samples)
-    if samples < 4:
-        raise InputError(f"the intervals need at least 4 draws, got samples={samples}")
-    if not 0 < alpha < 1:
-        raise InputError(f"alpha is a probability, above 0 and below 1; got alpha={alpha}")
+    check_count("samples", samples, least=4)
+    check_number("alpha", alpha, 0, 1, inside=True)
+    if chromatic is not None:
+        check_number("chromatic", chromatic, low=1)
     if isinstance(neighbours, AdversarialNeighbours):
         raise InputError(f"Theorem 5.2 is about random draws; {neighbours!r} are not: use GaussianNeighbours")
     with measuring(model, x):
@@ -196,9 +201,9 @@ def statistical_stability(
         chi = float(pairs if chromatic is None else chromatic)
         if not 1 <= chi <= pairs:
             raise InputError(f"chromatic must lie between 1 and the {pairs} pairs, got chromatic={chromatic}")
-        cover = float(covering(epsilon * margin / 8) if callable(covering) else covering)
-        if not 1 <= cover < math.inf:
-            raise InputError(f"a covering number is finite and at least 1, got covering={cover}")
+        found = covering(epsilon * margin / 8) if callable(covering) else covering
+        check_number("covering", found, low=1)
+        cover = float(found)
         draws = neighbours.each(model, x, samples, own_draws(generator, x))
         chunk = chunk_size or max(1, VALUES_AT_ONCE // x.numel())
         parts = []

@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from r2et._checks import InputError, check_choice, suggestion
+from r2et._checks import InputError, check_choice, check_seed, suggestion
 from r2et.data.base import Dataset
 from r2et.data.sources import File, ManualFile, find, obtain
-from r2et.data.splits import check_seed
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
 """Splits in which a group, such as the images of one patient, is never divided."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from r2et._checks import DataError, InputError
+from r2et._checks import DataError, InputError, as_number, check_seed, quoted
 
 #: of train, validation and test
 FRACTIONS = (0.70, 0.15, 0.15)
@@ -34,6 +34,7 @@ def split_groups(
     set()
     """
     check_fractions(fractions)
+    check_seed(seed)
     names = np.arange(len(y)) if groups is None else np.asarray(groups)
     if names.shape != (len(y),):
         raise InputError(f"groups must name one group a row, got shape {names.shape} for {len(y)} rows")
@@ -64,12 +65,7 @@ def split_groups(
 
 def check_fractions(fractions: Sequence[float]) -> None:
     """Positive numbers that sum to 1."""
-    values = list(fractions)
-    if len(values) < 2 or not all(value > 0 for value in values) or abs(sum(values) - 1) > 1e-6:
-        raise InputError(f"fractions must be positive and sum to 1, such as {FRACTIONS}, got {fractions!r}")
-
-
-def check_seed(seed: int) -> None:
-    """A whole number that every generator takes."""
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
-        raise InputError(f"seed must be a whole number from 0 to 2**32 - 1, got {seed!r}")
+    listed = isinstance(fractions, Iterable) and not isinstance(fractions, str)
+    values = [as_number(value) or 0.0 for value in fractions] if listed else []
+    if len(values) < 2 or not all(value > 0 for value in values) or not abs(sum(values) - 1) <= 1e-6:
+        raise InputError(f"fractions must be positive and sum to 1, such as {FRACTIONS}, got {quoted(fractions)}")

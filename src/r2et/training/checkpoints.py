@@ -17,7 +17,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import CheckpointError, InputError
+from r2et._checks import CheckpointError, InputError, check_path
 from r2et._files import WriteError, locked, write_bytes
 from r2et._foreign import quoted, read_json, regular_file, typed
 from r2et.models import create
@@ -145,6 +145,7 @@ def save_model(model: nn.Module, folder: str | os.PathLike[str], **information: 
     >>> model, information["data"]
     (Linear(in_features=3, out_features=2, bias=True), 'mine')
     """
+    check_path("folder", folder)
     architecture = getattr(model, "architecture", None)
     if not isinstance(architecture, dict):
         raise InputError(
@@ -157,6 +158,7 @@ def save_model(model: nn.Module, folder: str | os.PathLike[str], **information: 
 
 def load_model(folder: str | os.PathLike[str]) -> tuple[nn.Module, dict[str, Any]]:
     """The model in evaluation mode, and the information that was saved with it."""
+    check_path("folder", folder)
     path = Path(folder)
     path = path if path.suffix == ".json" else path / MODEL_FILE
     record, tensors = read(path)

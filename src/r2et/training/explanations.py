@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from r2et._checks import CheckpointError, InputError
+from r2et._checks import CheckpointError, InputError, check_kind
 from r2et.explain import (
     Activation,
     Explainer,
@@ -29,6 +29,7 @@ def describe_explainer(explainer: Explainer) -> dict[str, Any]:
     >>> describe_explainer(Gradient(inputs=2))
     {'name': 'gradient', 'reduce': 'abs', 'inputs': 2, 'score': 'log-odds'}
     """
+    check_kind("explainer", explainer, Explainer, "r2et.Gradient()")
     names = {kind: name for name, kind in EXPLAINERS.items()}
     settings = {entry.name: getattr(explainer, entry.name) for entry in fields(explainer)}
     plain = all(value is None or isinstance(value, str | int | float) for value in settings.values())

@@ -1,7 +1,9 @@
 """`fit`: one call from a model and data to a trained model."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -10,9 +12,13 @@ from r2et._checks import (
     InputError,
     ModelError,
     check_differentiable,
+    check_flag,
     check_inputs,
+    check_kind,
     check_labels,
     check_logits,
+    check_path,
+    quoted,
 )
 from r2et._modes import evaluating
 from r2et._preflight import run
@@ -20,6 +26,9 @@ from r2et.objectives import CrossEntropy, Objective
 from r2et.objectives.base import check_weights
 from r2et.training.settings import FitResult, Retraining, Rows, Settings
 from r2et.training.trainer import MakeOptimiser, MakeSchedule, Trainer
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 
 def fit(
@@ -92,20 +101,28 @@ def fit(
         compile=compile,
         progress=progress,
     )
-    rows = [_as_rows(part, name) for part, name in ((train, "train"), (validation, "validation"))]
+    objective = CrossEntropy() if objective is None else objective
+    check_kind("objective", objective, Objective, "r2et.objectives.R2ET(k=8)")
+    if retraining is not None:
+        check_kind("retraining", retraining, Retraining, "r2et.Retraining(vanilla)")
+    if not isinstance(trainer, type) or not issubclass(trainer, Trainer):
+        raise InputError(f"trainer must be a subclass of r2et.training.Trainer, got {quoted(trainer)}")
+    _check_makers({"optimiser": optimiser, "schedule": schedule})
+    check_flag("resume", resume)
+    if checkpoint is not None:
+        check_path("checkpoint", checkpoint)
+    rows = [as_rows(part, name) for part, name in ((train, "train"), (validation, "validation"))]
     classes = _check_trainable(model, rows[0].x[:2])
     for part in rows:
         check_labels(part.y, len(part.x), classes)
     if resume and checkpoint is None:
         raise InputError("resume=True needs checkpoint=, the folder of the run to continue")
-    from lightning_fabric import Fabric
-
-    fabric = Fabric(accelerator=accelerator, devices=devices, strategy=strategy)
+    fabric = _fabric(accelerator=accelerator, devices=devices, strategy=strategy)
     loop = trainer(
         model,
         rows[0],
         rows[1],
-        objective or CrossEntropy(),
+        objective,
         settings,
         optimiser=optimiser,
         schedule=schedule,
@@ -121,6 +138,26 @@ def fit(
 class _Pair:
     x: Tensor
     y: Tensor
+
+
+def _fabric(**settings: Any) -> "Fabric":
+    from lightning_fabric import Fabric
+
+    try:
+        return Fabric(**settings)
+    except Exception as error:  # it has many kinds of its own
+        given = ", ".join(f"{name}={quoted(value)}" for name, value in settings.items())
+        raise InputError(f"training cannot run with {given}: {error}") from error
+
+
+def _check_makers(makers: Mapping[str, object]) -> None:
+    examples = {
+        "optimiser": "lambda parameters: torch.optim.SGD(parameters, lr=0.1)",
+        "schedule": "lambda optimiser: torch.optim.lr_scheduler.StepLR(optimiser, 10)",
+    }
+    for name, maker in makers.items():
+        if maker is not None and not callable(maker):
+            raise InputError(f"{name} must be a function such as {examples[name]}, got {quoted(maker)}")
 
 
 def check_runs(model: nn.Module, x: Tensor) -> Tensor:
@@ -146,11 +183,16 @@ def _check_trainable(model: nn.Module, x: Tensor) -> int:
     return int(logits.shape[1])
 
 
-def _as_rows(part: Rows | tuple[Tensor, Tensor], name: str) -> Rows:
-    rows = _Pair(*part) if isinstance(part, tuple) else part
+def as_rows(part: Rows | tuple[Tensor, Tensor], name: str) -> Rows:
+    """Inputs and labels, however they came, checked; the name is for error messages."""
+    pair = isinstance(part, tuple | list) and len(part) == 2
+    rows: Any = _Pair(*part) if pair else part
+    if not hasattr(rows, "x") or not hasattr(rows, "y"):
+        raise InputError(f"{name} must be (x, y), or an object with .x and .y, got {quoted(part)}")
     check_inputs(rows.x, f"{name}.x")
     check_labels(rows.y, len(rows.x))
     weights: Tensor | None = getattr(rows, "weights", None)
     if weights is not None:
         check_weights(weights, len(rows.x))
-    return rows
+    found: Rows = rows
+    return found

@@ -1,6 +1,7 @@
 """Every training method of the paper by name (Table 1), and beside them the scale-free form and a linear model."""
 
 import copy
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,7 +10,7 @@ import torch
 from torch import nn
 
 from r2et import models
-from r2et._checks import InputError, check_choice, check_k
+from r2et._checks import InputError, check_choice, check_k, check_kind, check_seed
 from r2et.explain import Explainer
 from r2et.objectives import (
     R2ET,
@@ -23,7 +24,7 @@ from r2et.objectives import (
     Objective,
 )
 from r2et.objectives.base import Direction, Regularised
-from r2et.training.fitting import check_runs, fit
+from r2et.training.fitting import as_rows, check_runs, fit
 from r2et.training.networks import Outline, complete, with_activation
 from r2et.training.presets import PRESETS, Preset
 from r2et.training.settings import FitResult, Retraining, Rows
@@ -195,8 +196,18 @@ def train_method(
     """
     check_choice("method", name, METHODS)
     method = METHODS[name]
+    check_kind("preset", preset, Preset, 'r2et.training.find_preset(data, "cpu")')
+    if settings is not None:
+        check_kind("settings", settings, Mapping, '{"gap": 0.1}')
+    if vanilla is not None:
+        check_kind("vanilla", vanilla, nn.Module, "a trained torch.nn.Module")
+    for option in options:
+        check_choice("option of fit", option, inspect.signature(fit).parameters)
+    check_seed(seed)
+    train, validation = as_rows(train, "train"), as_rows(validation, "validation")
     k = preset.k if k is None else k
-    explainer = explainer or preset.explainer
+    explainer = preset.explainer if explainer is None else explainer
+    check_kind("explainer", explainer, Explainer, "r2et.Gradient()")
     values = method.settings({**preset.defaults.get(name, {}), **(settings or {})})
     if method.retrains and vanilla is None:
         raise InputError(

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from r2et._checks import check_choice
+from r2et._checks import check_choice, check_count, check_flag, check_kind, check_number, check_positive
 from r2et.data.layouts import GraphLayout, ImageLayout
 from r2et.explain import Activation, Explainer, Gradient, GradientTimesInput
 from r2et.models import ResNet
@@ -72,6 +72,15 @@ class Schedule:
     optimiser: Optimiser = "adam"
     annealed: bool = False
 
+    def __post_init__(self) -> None:
+        check_count("epochs", self.epochs)
+        check_positive("lr", self.lr)
+        check_count("batch_size", self.batch_size)
+        if self.patience is not None:
+            check_count("patience", self.patience)
+        check_choice("optimiser", self.optimiser, get_args(Optimiser))
+        check_flag("annealed", self.annealed)
+
     def options(self) -> dict[str, Any]:
         """What `fit` takes; `train_method` makes the optimiser, whose weight decay it knows, and the annealing."""
         return {name: getattr(self, name) for name in ("epochs", "lr", "batch_size", "patience")}
@@ -116,6 +125,17 @@ class Preset:
     grid: Grid = field(default_factory=lambda: PAPER_GRID, repr=False)
     defaults: Mapping[str, Mapping[str, float]] = field(default_factory=dict, repr=False)
     direction: Direction | None = None
+
+    def __post_init__(self) -> None:
+        check_preset(self.name)
+        check_kind("explainer", self.explainer, Explainer, "r2et.Gradient()")
+        for name in ("k", "attack_steps"):
+            check_count(name, getattr(self, name))
+        check_positive("attack_step", self.attack_step)
+        for name in ("training", "retraining"):
+            check_kind(name, getattr(self, name), Schedule, "Schedule(epochs=10, lr=1e-3, batch_size=64)")
+        for name in ("min_precision", "max_auc_drop", "auc_margin"):
+            check_number(name, getattr(self, name))
 
     @property
     def radius(self) -> float:
@@ -293,7 +313,10 @@ def find_preset(data: "Dataset", name: str = "cpu") -> Preset:
     >>> preset.architecture, preset.training.epochs, preset.explainer
     ({'name': 'mlp', 'hidden': [32]}, 300, Gradient(reduce='abs', inputs=1, score='log-odds'))
     """
+    from r2et.data import Dataset
+
     check_preset(name)
+    check_kind("data", data, Dataset, 'r2et.data.load("breast-cancer")')
     layouts = {ImageLayout: "cifar10", GraphLayout: "graphs"}
     kind = _KINDS.get(data.name) or layouts.get(type(data.layout), "tabular")
     found = PRESETS[kind][name]  # type: ignore[index]  # checked above

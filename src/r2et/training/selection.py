@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from r2et._checks import InputError
+from r2et._checks import InputError, check_kind
 from r2et.attacks import Attack
 from r2et.training.settings import FitResult
 
@@ -47,6 +47,8 @@ def choose(candidates: Sequence[Candidate]) -> Candidate:
     """
     if not candidates:
         raise InputError("there is no candidate to choose from")
+    for candidate in candidates:
+        check_kind("every candidate", candidate, Candidate, "Candidate({'gap': 0.1}, fit(...), 0.9)")
     passed = [candidate for candidate in candidates if candidate.fit.passed]
     if passed:
         return max(passed, key=lambda candidate: candidate.precision)

@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor, nn
 
-from r2et._checks import InputError, check_count, check_positive
+from r2et._checks import (
+    check_count,
+    check_flag,
+    check_kind,
+    check_number,
+    check_positive,
+    check_seed,
+    check_weight,
+)
 from r2et.explain import Explainer, Gradient
 from r2et.objectives.base import check_weights
 
@@ -80,6 +88,14 @@ class Retraining:
     explainer: Explainer = field(default_factory=Gradient)
     freeze_statistics: bool = True
 
+    def __post_init__(self) -> None:
+        check_kind("reference", self.reference, nn.Module, "a trained torch.nn.Module")
+        check_count("k", self.k)
+        check_number("min_precision", self.min_precision)
+        check_number("max_auc_drop", self.max_auc_drop)
+        check_kind("explainer", self.explainer, Explainer, "r2et.Gradient()")
+        check_flag("freeze_statistics", self.freeze_statistics)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
@@ -101,8 +117,12 @@ class Settings:
         check_positive("lr", self.lr)
         if self.patience is not None:
             check_count("patience", self.patience)
-        if not 0 <= self.weight_decay < float("inf"):
-            raise InputError(f"weight_decay must be a finite number of at least 0, got {self.weight_decay}")
+        check_weight("weight_decay", self.weight_decay)
+        if self.threshold is not None:
+            check_number("threshold", self.threshold)
+        check_seed(self.seed)
+        for name in ("compile", "progress"):
+            check_flag(name, getattr(self, name))
 
 
 @dataclass(frozen=True)

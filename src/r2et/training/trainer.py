@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from r2et import metrics
-from r2et._checks import CheckpointError, InputError
+from r2et._checks import CheckpointError, InputError, check_kind
 from r2et._foreign import typed
 from r2et._progress import Advance, progress_bar
 from r2et.explain.base import prediction
@@ -58,6 +58,8 @@ class Trainer:
         folder: Path | None = None,
         resume: bool = False,
     ) -> None:
+        check_kind("objective", objective, Objective, "r2et.objectives.R2ET(k=8)")
+        check_kind("settings", settings, Settings, "r2et.training.Settings(epochs=10)")
         self.original, self.train, self.validation = model, train, validation
         self.objective, self.settings = objective, settings
         self.optimiser_factory, self.schedule_factory = optimiser, schedule

@@ -35,7 +35,7 @@ def check_k(k: int, n: int) -> None:
 
 def is_whole(value: object) -> bool:
     """Whether a value is one whole number: Python's, numpy's or a tensor's without axes, but no truth value."""
-    if _is_truth(value) or getattr(value, "ndim", 0):
+    if _is_truth(value) or getattr(value, "ndim", 0) != 0:
         return False
     try:
         operator.index(value)  # type: ignore[arg-type]  # what it is for: other types raise
@@ -46,10 +46,10 @@ def is_whole(value: object) -> bool:
 
 def as_number(value: object) -> float | None:
     """One real number as a float, or None: text, truth values, complex numbers and arrays are not."""
-    if _is_truth(value) or getattr(value, "ndim", 0) or not hasattr(value, "__float__"):
+    if _is_truth(value) or getattr(value, "ndim", 0) != 0 or not hasattr(value, "__float__"):
         return None
     try:
-        return float(value)  # type: ignore[arg-type]  # it has __float__
+        return float(value)
     except OverflowError:
         return float("inf")
     except (TypeError, ValueError, RuntimeError):
@@ -73,9 +73,9 @@ def check_number(
 ) -> None:
     """A finite number from low to high, or with `inside` strictly between them."""
     number = as_number(value)
-    if number is not None and abs(number) < float("inf") and low <= number <= high:
-        if not inside or low < number < high:
-            return
+    fits = number is not None and abs(number) < float("inf") and low <= number <= high
+    if fits and not (inside and number in (low, high)):
+        return
     bounds = {(True, True): "", (False, True): f" of at least {low:g}", (True, False): f" of at most {high:g}"}
     both = f" between {low:g} and {high:g}" if inside else f" from {low:g} to {high:g}"
     where = bounds.get((low == -float("inf"), high == float("inf")), both)
@@ -121,19 +121,27 @@ def check_seed(seed: int, name: str = "seed") -> None:
 
 def check_radii(radii: Iterable[float], name: str = "radii") -> tuple[float, ...]:
     """Several radii, at least one, each positive and finite; a tuple of Python's numbers."""
-    if isinstance(radii, str | bytes | Mapping) or not isinstance(radii, Iterable) or getattr(radii, "ndim", 1) != 1:
+    if (
+        isinstance(radii, str | bytes | Mapping)
+        or not isinstance(radii, Iterable)
+        or getattr(radii, "ndim", 1) != 1
+    ):
         raise InputError(f"{name} must be a list of numbers such as [0.1, 0.5], got {name}={quoted(radii)}")
     values = tuple(radii)
     if not values:
         raise InputError(f"{name} is empty: name at least one")
     for value in values:
-        check_positive(f"every entry of {name}", value)
-    return tuple(value if isinstance(value, int | float) else float(value) for value in values)
+        number = as_number(value)
+        if number is None or not 0 < number < float("inf"):
+            raise InputError(
+                f"every radius in {name} must be a positive, finite number, got radius={quoted(value)}"
+            )
+    return tuple(value if type(value) in (int, float) else float(value) for value in values)
 
 
 def check_flag(name: str, value: bool) -> None:
     """True or False; text such as "no" would count as true."""
-    if getattr(value, "ndim", 0) or not (_is_truth(value) or (is_whole(value) and value in (0, 1))):
+    if getattr(value, "ndim", 0) != 0 or not (_is_truth(value) or (is_whole(value) and value in (0, 1))):
         raise InputError(f"{name} must be True or False, got {name}={quoted(value)}")
 
 

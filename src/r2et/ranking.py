@@ -16,21 +16,21 @@ def top_k_mask(scores: Tensor, k: int) -> Tensor:
     >>> top_k_mask(torch.tensor([3.0, 1.0, 3.0, 3.0]), k=2)
     tensor([ True, False,  True, False])
     """
-    check_values(scores)
+    _check_values(scores)
     check_count("k", k)
     if k > scores.shape[-1]:
         raise InputError(f"k must be at most the {scores.shape[-1]} features that are ranked, got k={k}")
     return _mask(scores, k)
 
 
-def check_values(scores: Tensor, name: str = "scores") -> None:
+def _check_values(scores: Tensor, name: str = "scores") -> None:
     """Scores that can be ranked: a tensor (..., n) of real numbers, none of them NaN."""
     _check_kind(scores, name)
     if scores.is_floating_point() and scores.isnan().any():
         where = tuple(scores.isnan().nonzero()[0].tolist())
         raise InputError(
             f"{name} has {int(scores.isnan().sum())} values that are NaN, the first at "
-            f"{name}[{', '.join(map(str, where))}]: they have no rank; look for the input or the model they come from"
+            f"{name}[{', '.join(map(str, where))}]: they have no rank; look for what gave them"
         )
 
 
@@ -62,7 +62,7 @@ def top_k(scores: Tensor, k: int) -> Tensor:
 
 def order(scores: Tensor) -> Tensor:
     """All features, most salient first, int64 (..., n)."""
-    check_values(scores)
+    _check_values(scores)
     return scores.argsort(dim=-1, descending=True, stable=True)
 
 
@@ -84,7 +84,7 @@ def boundary_gap(scores: Tensor, k: int) -> Tensor:
     >>> boundary_gap(torch.tensor([3.0, 1.0, 2.0, 2.0]), k=2)
     tensor(0.)
     """
-    check_values(scores)
+    _check_values(scores)
     check_k(k, scores.shape[-1])
     best = scores.topk(k + 1, dim=-1, sorted=True).values
     return best[..., k - 1] - best[..., k]
@@ -110,8 +110,8 @@ def precision_at_k(scores_a: Tensor, scores_b: Tensor, k: int) -> Tensor:
 
 
 def _check_comparable(scores_a: Tensor, scores_b: Tensor) -> None:
-    check_values(scores_a, "scores_a")
-    check_values(scores_b, "scores_b")
+    _check_values(scores_a, "scores_a")
+    _check_values(scores_b, "scores_b")
     if scores_a.shape[-1] != scores_b.shape[-1]:
         raise InputError(
             f"explanations of {scores_a.shape[-1]} and {scores_b.shape[-1]} features cannot be compared"
@@ -193,7 +193,7 @@ def boundary_pair_weights(scores: Tensor, k: int, pairs: int | None = None) -> T
 
 def average_precision_weights(scores: Tensor, k: int) -> Tensor:
     """Weights (..., n) of the average-precision thickness: the mean of the top-j gaps, j = 1..k (Sec. 4.1)."""
-    check_values(scores)
+    _check_values(scores)
     n = scores.shape[-1]
     check_k(k, n)
     sizes = torch.arange(1, k + 1, device=scores.device, dtype=scores.dtype)
@@ -206,7 +206,7 @@ def average_precision_weights(scores: Tensor, k: int) -> Tensor:
 
 def dcg_weights(scores: Tensor, k: int) -> Tensor:
     """Weights (..., n) of the DCG thickness: a pair of ranks (i, j) counts 1 / log(j-i+1) (Sec. 4.1)."""
-    check_values(scores)
+    _check_values(scores)
     n = scores.shape[-1]
     check_k(k, n)
     distance = torch.arange(2, n + 1, device=scores.device, dtype=scores.dtype)
@@ -231,7 +231,7 @@ def fraction_in_order(scores: Tensor, top: Tensor) -> Tensor:
     >>> fraction_in_order(torch.tensor([3.0, 1.0, 2.0]), torch.tensor([0, 1]))
     tensor(0.5000)
     """
-    check_values(scores)
+    _check_values(scores)
     n = scores.shape[-1]
     if not isinstance(top, Tensor) or top.dtype != torch.int64 or top.ndim < 1:
         raise InputError(f"top must be an int64 tensor (..., k) of features, got {quoted(top)}")

@@ -53,11 +53,14 @@ def probability(logits: Tensor, target: Tensor) -> Tensor:
 def logit(logits: Tensor, target: Tensor) -> Tensor:
     """u_c, (N,). Its gradient ranks features differently from the other two scores."""
     try:
-        return logits.gather(1, target[:, None]).squeeze(1)
+        if target.shape == logits.shape[:1]:
+            return logits.gather(1, target[:, None]).squeeze(1)
     except (RuntimeError, IndexError, TypeError, AttributeError):
-        # looked at afterwards: a training step that is traced has no values to look at
+        # values are looked at afterwards: a training step that is traced has none
         _check(logits, target)
         raise
+    _check(logits, target)
+    raise AssertionError("as many labels as rows were refused")
 
 
 def _check(logits: Tensor, target: Tensor) -> None:
@@ -67,7 +70,9 @@ def _check(logits: Tensor, target: Tensor) -> None:
 
 def _check_logits(logits: Tensor) -> None:
     if not isinstance(logits, Tensor) or logits.ndim != 2 or not logits.is_floating_point() or logits.shape[1] < 2:
-        raise InputError(f"logits must be a floating-point tensor (N, C) of two classes or more, got {quoted(logits)}")
+        raise InputError(
+            f"logits must be a floating-point tensor (N, C) of two classes or more, got {quoted(logits)}"
+        )
 
 
 def margin(logits: Tensor, target: Tensor) -> Tensor:

@@ -71,14 +71,14 @@ def test_bounds_take_the_dtype_of_the_input():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (dict(lower=torch.zeros(3)), "lower bound has 3 values for 4 features"),
-        (dict(upper=torch.zeros(5)), "upper bound has 5 values for 4 features"),
-        (dict(lower=1.0, upper=0.0), r"feature 0: lower 1\.0 is above upper 0\.0"),
-        (dict(lower=torch.tensor([0.0, 0.0, 2.0, 0.0]), upper=1.0), r"feature 2: lower 2\.0"),
-        (dict(lower=0.0, upper=torch.tensor([1.0, -1.0, 1.0, 1.0])), "feature 1"),
-        (dict(frozen=[4]), "feature 4"),
-        (dict(frozen=[-1]), r"frozen=\[-1\]"),
-        (dict(groups=[[0], [1, 9]]), "feature 9"),
+        ({"lower": torch.zeros(3)}, "lower bound has 3 values for 4 features"),
+        ({"upper": torch.zeros(5)}, "upper bound has 5 values for 4 features"),
+        ({"lower": 1.0, "upper": 0.0}, r"feature 0: lower 1\.0 is above upper 0\.0"),
+        ({"lower": torch.tensor([0.0, 0.0, 2.0, 0.0]), "upper": 1.0}, r"feature 2: lower 2\.0"),
+        ({"lower": 0.0, "upper": torch.tensor([1.0, -1.0, 1.0, 1.0])}, "feature 1"),
+        ({"frozen": [4]}, "feature 4"),
+        ({"frozen": [-1]}, r"frozen=\[-1\]"),
+        ({"groups": [[0], [1, 9]]}, "feature 9"),
     ],
 )
 def test_a_domain_that_does_not_fit(settings, message):

@@ -117,7 +117,9 @@ def _bound(name: str, bound: Tensor | float | None) -> Tensor | None:
         )
     if values.isnan().any():
         first = int(values.isnan().nonzero()[0])
-        raise InputError(f"the domain's {name} is NaN (entry {first}): use None, or an infinite bound, for no bound")
+        raise InputError(
+            f"the domain's {name} is NaN (entry {first}): use None, or an infinite bound, for no bound"
+        )
     return values
 
 

@@ -98,7 +98,9 @@ def audit(
     if domain is not None:
         check_kind("domain", domain, Domain, "r2et.Domain(lower=0.0)")
     if layout is not None:
-        check_kind("layout", layout, (ImageLayout, GraphLayout), "r2et.data.ImageLayout((1, 28, 28), (0.1,), (0.3,))")
+        check_kind(
+            "layout", layout, (ImageLayout, GraphLayout), "r2et.data.ImageLayout((1, 28, 28), (0.1,), (0.3,))"
+        )
     for key, count in (("k", k), ("steps", steps)):
         check_count(key, count)
     check_seed(seed)

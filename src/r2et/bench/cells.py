@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from r2et._checks import check_seed, check_text
 from r2et._foreign import typed
 
 
@@ -42,6 +43,11 @@ class Cell:
     retrained: bool = False
     boundary_pairs: int | None = None
     limit: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("data", "method", "preset"):
+            check_text(name, getattr(self, name))
+        check_seed(self.seed)
 
     def __hash__(self) -> int:
         return hash(self.digest)

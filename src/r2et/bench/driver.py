@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from r2et._checks import InputError
+from r2et._checks import InputError, check_kind
 from r2et._progress import progress_bar
 from r2et.bench.cells import Cell, cell_from
 from r2et.bench.executors import Executor
@@ -41,6 +41,11 @@ class Run:
     trackers: Sequence[Tracker] = ()
     say: Say = lambda line: None
     progress: bool = False
+
+    def __post_init__(self) -> None:
+        check_kind("plan", self.plan, Plan, 'r2et.bench.find_plan("smoke")')
+        check_kind("store", self.store, Store, "r2et.bench.Store(records, work)")
+        check_kind("executor", self.executor, Executor, "r2et.bench.LocalExecutor(2)")
 
     def __call__(self) -> dict[str, int]:
         """Compute what is missing; how many records there are and how many of them hold a failure."""

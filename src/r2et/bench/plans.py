@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from r2et._checks import check_choice
+from r2et._checks import check_choice, check_count, check_kind, check_names, check_text
 
 Grid = Mapping[str, Mapping[str, tuple[float, ...]]]
 
@@ -28,6 +28,10 @@ class Study:
     seeds: int | None = None
     retrained: bool = False
     lighter: bool = False
+
+    def __post_init__(self) -> None:
+        check_text("name", self.name)
+        check_kind("settings", self.settings, Mapping, '{"rows": 40}')
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,11 @@ class Plan:
     lighter: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
     limit: int | None = None
     apart: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("data", "methods"):
+            check_names(name, getattr(self, name))
+        check_count("seeds", self.seeds)
 
     def seeds_of(self, method: str) -> int:
         """How many seeds a method gets."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 
-from r2et._checks import InputError
+from r2et._checks import InputError, check_kind
 from r2et._files import write_text, writing
 from r2et._foreign import quoted, read_json, typed
 from r2et.bench.cells import Cell
@@ -34,6 +34,10 @@ class Store:
 
     records: Path
     work: Path
+
+    def __post_init__(self) -> None:
+        for name in ("records", "work"):
+            check_kind(name, getattr(self, name), Path, 'pathlib.Path("results")')
 
     def path(self, plan: str, name: str) -> Path:
         """Of a record."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from r2et._checks import InputError
+from r2et._checks import InputError, check_flag, is_whole, quoted
 from r2et.data.base import Split
 
 
@@ -31,10 +31,11 @@ class MovedImages(Split):
         super().__post_init__()
         if self.x.ndim != 4:
             raise InputError(f"images have shape (N, C, H, W), got {tuple(self.x.shape)}")
-        if isinstance(self.shift, bool) or not 0 <= self.shift < min(self.x.shape[2:]):
+        if not is_whole(self.shift) or not 0 <= self.shift < min(self.x.shape[2:]):
             raise InputError(
-                f"shift must be from 0 to less than the {min(self.x.shape[2:])} pixels, got {self.shift}"
+                f"shift must be from 0 to less than the {min(self.x.shape[2:])} pixels, got {quoted(self.shift)}"
             )
+        check_flag("mirror", self.mirror)
 
     def redraw(self, generator: torch.Generator) -> Split:
         """The same images in the same order, moved."""

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from r2et._checks import DataError, InputError, check_inputs, check_k, check_labels
+from r2et._checks import (
+    DataError,
+    InputError,
+    check_inputs,
+    check_k,
+    check_kind,
+    check_labels,
+    check_names,
+    is_whole,
+)
 from r2et.attacks.domain import Domain
 from r2et.data.layouts import GraphLayout, ImageLayout
 
@@ -82,8 +91,17 @@ class Dataset:
     member_class_names: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
+        for name in ("train", "validation", "test"):
+            check_kind(name, getattr(self, name), Split, "r2et.data.Split(x, y)")
+        check_kind("domain", self.domain, Domain, "r2et.Domain()")
+        for name in ("feature_names", "class_names"):
+            check_names(name, getattr(self, name))
         shape = self.train.x.shape[1:]
-        if self.inputs not in (1, 2) or (self.inputs == 2 and (len(shape) < 2 or shape[0] != 2)):
+        if (
+            not is_whole(self.inputs)
+            or self.inputs not in (1, 2)
+            or (self.inputs == 2 and (len(shape) < 2 or shape[0] != 2))
+        ):
             raise InputError(
                 f"{self.name}: inputs={self.inputs} does not fit rows of shape {tuple(shape)}; "
                 "a pair has shape (2, *features) and inputs=2, anything else inputs=1"

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from r2et._checks import DataError, InputError
+from r2et._checks import DataError, InputError, check_path
 from r2et._foreign import regular_file
 from r2et.data.tables import read_table
 
@@ -15,6 +15,7 @@ Groups = Callable[[Path], object] | str | Path
 
 def existing_folder(folder: str | Path) -> Path:
     """A folder that is there."""
+    check_path("folder", folder)
     path = Path(folder).expanduser()
     if not os.path.isdir(path):
         raise DataError(f"{str(folder)!r} is not a folder")

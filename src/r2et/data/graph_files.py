@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from r2et._checks import DataError, InputError
+from r2et._checks import (
+    DataError,
+    InputError,
+    check_count,
+    check_flag,
+    check_names,
+    check_seed,
+    check_text,
+    quoted,
+)
 from r2et._foreign import regular_file
 from r2et._unpacking import Array, check_mat, read_arrays, unreadable
 from r2et.data.base import Dataset
@@ -27,7 +36,7 @@ from r2et.data.folders import (
 from r2et.data.graphs import graph_dataset
 from r2et.data.pairs import PairCounts
 from r2et.data.registry import Info
-from r2et.data.splits import FRACTIONS, check_fractions, check_seed
+from r2et.data.splits import FRACTIONS, check_three_fractions
 
 SUFFIXES = (".npy", ".npz", ".mat", ".csv")
 
@@ -76,10 +85,13 @@ def load_graphs(
     >>> made.train.x.shape, made.class_names, made.feature_names[0]
     (torch.Size([40, 2, 15]), ('different', 'same'), 'region 0 - region 1')
     """
-    if len(fractions) != 3:
-        raise InputError(f"fractions are those of train, validation and test, got {fractions!r}")
-    check_fractions(fractions)
+    check_three_fractions(fractions)
     check_seed(seed)
+    check_count("k", k)
+    check_text("name", name)
+    check_flag("symmetrise", symmetrise)
+    if key is not None:
+        check_text("key", key)
     if not isinstance(pairs, bool | PairCounts):
         raise InputError(f"pairs must be True, False or PairCounts(train, validation, test), got {pairs!r}")
     if isinstance(source, str | Path) and os.path.isdir(Path(source).expanduser()):
@@ -88,9 +100,9 @@ def load_graphs(
         matrices, classes, people, titles = _from_array(source, labels, groups, key)
     edges = upper_triangles(matrices, titles, symmetrise)
     size = len(matrices[0])
-    regions = [f"region {i}" for i in range(size)] if region_names is None else list(map(str, region_names))
-    if len(regions) != size or len(set(regions)) != size:
-        raise InputError(f"region_names must be {size} different names, got {len(set(regions))}")
+    if region_names is None:
+        region_names = [f"region {i}" for i in range(size)]
+    regions = check_names("region_names", region_names, size)
     numbers, class_names = number_classes(classes)
     info = Info(
         name=name,
@@ -179,8 +191,11 @@ def _from_array(source: Any, labels: Any, groups: Any, key: str | None) -> Parts
         if isinstance(labels, str):
             own_labels = _variable(path, labels).ravel()
     else:
-        array = np.asarray(source.detach().cpu() if isinstance(source, Tensor) else source)
-    if array.dtype != object and array.ndim != 3:
+        try:
+            array = np.asarray(source.detach().cpu() if isinstance(source, Tensor) else source)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise DataError(f"the graphs cannot be read as an array (M, R, R): {error}") from error
+    if array.ndim == 0 or (array.dtype != object and array.ndim != 3):
         raise DataError(f"{title} has shape {array.shape}; an array of graphs is (M, R, R)")
     classes = _values("labels", own_labels, len(array))
     people = None if groups is None else [str(group) for group in _values("groups", groups, len(array))]
@@ -189,8 +204,8 @@ def _from_array(source: Any, labels: Any, groups: Any, key: str | None) -> Parts
 
 
 def _values(name: str, given: Any, rows: int) -> list[object]:
-    if given is None or isinstance(given, str | Path | Mapping) or callable(given):
-        raise InputError(f"{name} must be one value a graph, got {given!r:.80}")
+    if isinstance(given, str | Path | Mapping) or callable(given) or not isinstance(given, Iterable):
+        raise InputError(f"{name} must be one value a graph, got {quoted(given)}")
     values = given.tolist() if isinstance(given, Tensor | np.ndarray) else list(given)
     if len(values) != rows:
         raise InputError(f"{len(values)} {name} for {rows} graphs")

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from r2et._checks import DataError, InputError, check_choice, check_count
+from r2et._checks import DataError, InputError, check_choice, check_count, check_seed, check_text, is_whole, quoted
 from r2et.data.base import Dataset
 from r2et.data.folders import Groups, classes_by_folder, existing_folder, files_in, groups_of, number_classes
 from r2et.data.images import Pixels, image_dataset
 from r2et.data.registry import Info
-from r2et.data.splits import FRACTIONS, check_fractions, check_seed, split_groups
+from r2et.data.splits import FRACTIONS, check_three_fractions, split_groups
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -68,10 +68,11 @@ def load_images(
     """
     height_width = _check_size(size)
     check_choice("colour", colour, MODES)
-    if len(fractions) != 3:
-        raise InputError(f"fractions are those of train, validation and test, got {fractions!r}")
-    check_fractions(fractions)
+    check_three_fractions(fractions)
     check_seed(seed)
+    check_count("k", k)
+    if name is not None:
+        check_text("name", name)
     root = existing_folder(folder)
     files = files_in(root, SUFFIXES, ignore=[Path(groups)] if isinstance(groups, str | Path) else [])
     numbers, class_names = number_classes(classes_by_folder(root, files))
@@ -131,9 +132,10 @@ def _read(pillow: "ModuleType", path: Path, size: tuple[int, int] | None, mode: 
 def _check_size(size: int | tuple[int, int] | None) -> tuple[int, int] | None:
     if size is None:
         return None
-    pair = (size, size) if isinstance(size, int) else tuple(size)
+    pair: tuple[int, ...] = (size, size) if is_whole(size) else ()  # type: ignore[assignment]  # checked just now
+    pair = tuple(size) if isinstance(size, tuple | list) else pair
     if len(pair) != 2:
-        raise InputError(f"size must be one number or (height, width), got {size!r}")
+        raise InputError(f"size must be one number or (height, width), got {quoted(size)}")
     for side, value in zip(("height", "width"), pair, strict=True):
         check_count(side, value)
     return pair[0], pair[1]

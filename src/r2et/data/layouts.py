@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from r2et._checks import InputError
+from r2et._checks import InputError, check_count, check_kind, check_names, check_number, check_positive, quoted
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,16 @@ class ImageLayout:
     std: tuple[float, ...]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.shape, tuple | list) or len(self.shape) != 3:
+            raise InputError(f"shape must be (channels, height, width), got shape={quoted(self.shape)}")
+        for size in self.shape:
+            check_count("shape", size)
+        for name in ("mean", "std"):
+            check_kind(name, getattr(self, name), (tuple, list), "(0.5,), one number a channel")
+        for value in self.mean:
+            check_number("mean", value)
+        for value in self.std:
+            check_positive("std", value)
         if not self.shape[0] == len(self.mean) == len(self.std):
             raise InputError(
                 f"an image of shape {self.shape} has {self.shape[0]} channels, got {len(self.mean)} means and "
@@ -93,6 +103,9 @@ class GraphLayout:
     std: Tensor = field(repr=False)
 
     def __post_init__(self) -> None:
+        check_names("regions", self.regions)
+        for name in ("mean", "std"):
+            check_kind(name, getattr(self, name), Tensor, "a tensor of one number an edge")
         for name, values in (("means", self.mean), ("standard deviations", self.std)):
             if values.shape != (self.features,):
                 raise InputError(

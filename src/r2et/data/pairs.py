@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from r2et._checks import DataError, InputError, check_count
+from r2et._checks import DataError, InputError, check_count, check_kind, check_seed
 from r2et.data.base import Split
 
 #: the names of labels 0 and 1
@@ -52,6 +52,7 @@ class Pairs(Split):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name, value in (("members", self.members), ("items", self.items)):
+            check_kind(name, value, Tensor, "an int64 tensor (N, 2)")
             if value.shape != self.x.shape[:2] or self.x.shape[1] != 2:
                 raise InputError(
                     f"{name} of shape {tuple(value.shape)} do not fit pairs x of shape {tuple(self.x.shape)}: "
@@ -87,9 +88,16 @@ class DrawnPairs(Pairs):
 
     pool: Pool = field(kw_only=True)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_kind("pool", self.pool, Pool, "Pool(x, y, items)")
+
     @classmethod
     def from_pool(cls, pool: Pool, count: int, seed: int) -> "DrawnPairs":
         """With the first `count` pairs drawn by this seed."""
+        check_kind("pool", pool, Pool, "Pool(x, y, items)")
+        check_count("count", count)
+        check_seed(seed)
         first = draw_pairs(pool, count, np.random.default_rng([seed, 0]))
         return cls(first.x, first.y, first.members, first.items, pool=pool)
 

@@ -69,3 +69,10 @@ def check_fractions(fractions: Sequence[float]) -> None:
     values = [as_number(value) or 0.0 for value in fractions] if listed else []
     if len(values) < 2 or not all(value > 0 for value in values) or not abs(sum(values) - 1) <= 1e-6:
         raise InputError(f"fractions must be positive and sum to 1, such as {FRACTIONS}, got {quoted(fractions)}")
+
+
+def check_three_fractions(fractions: Sequence[float]) -> None:
+    """Those of train, validation and test."""
+    check_fractions(fractions)
+    if len(fractions) != 3:
+        raise InputError(f"fractions are those of train, validation and test, got {quoted(fractions)}")

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from r2et._checks import InputError, ModelError
+from r2et._checks import InputError, ModelError, check_number, quoted
 
 #: bounds are widened by this share, far more than rounding in float64 can take away
 INFLATION = 1e-9
@@ -76,6 +76,10 @@ class Smooth(Activation):
         slope_turns: Sequence[float] = (),
         curvature_turns: Sequence[float] = (),
     ) -> None:
+        for name, function in (("value", value), ("slope", slope), ("curvature", curvature)):
+            _check_function(name, function)
+        for turn in (*slope_turns, *curvature_turns):
+            check_number("turn", turn)
         self._value, self._slope, self._curvature = value, slope, curvature
         self.slope_turns, self.curvature_turns = tuple(slope_turns), tuple(curvature_turns)
 
@@ -100,6 +104,10 @@ def extent(
     >>> extent(torch.cos, torch.tensor([-1.0]), torch.tensor([0.5]), (0.0,))
     (tensor([0.5403]), tensor([1.]))
     """
+    _check_function("function", function)
+    for name, end in (("lower", lower), ("upper", upper)):
+        if not isinstance(end, Tensor):
+            raise InputError(f"{name} must be a tensor, got {name}={quoted(end)}")
     ends = function(lower), function(upper)
     least, most = torch.minimum(*ends), torch.maximum(*ends)
     for turn in turns:
@@ -108,6 +116,11 @@ def extent(
         least = torch.where(inside, torch.minimum(least, value), least)
         most = torch.where(inside, torch.maximum(most, value), most)
     return least, most
+
+
+def _check_function(name: str, function: object) -> None:
+    if not callable(function):
+        raise InputError(f"{name} must be a function of a tensor, got {name}={quoted(function)}")
 
 
 class Softplus(Smooth):
@@ -294,7 +307,8 @@ def register(kind: type[nn.Module], build: Callable[[Any], Activation]) -> None:
     True
     """
     if not (isinstance(kind, type) and issubclass(kind, nn.Module)):
-        raise InputError(f"register takes a class of modules, got {kind!r}")
+        raise InputError(f"register takes a class of modules, got {quoted(kind)}")
+    _check_function("build", build)
     _KNOWN[kind] = build
 
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
-from r2et._checks import ModelError
+from r2et._checks import ModelError, check_count, check_kind
 from r2et._modes import evaluating
 from r2et.enclosure.activations import Activation, MaxPool, activation, known
 from r2et.enclosure.affine import Affine
@@ -43,6 +43,9 @@ def extract(model: nn.Module, shape: torch.Size, detach: bool = True) -> Network
     >>> len(network.layers), network.base.shape
     (1, torch.Size([4, 3]))
     """
+    check_kind("shape", shape, tuple, "x.shape[1:]")
+    for size in shape:
+        check_count("shape", size)
     with evaluating(model):
         return _Reader(model, shape, detach).network()
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_array, column_or_1d
 
-from r2et._checks import InputError, check_choice, check_count, check_positive
+from r2et._checks import InputError, check_choice, check_count, check_number, check_positive, check_weight, quoted
 from r2et.models.architecture import whole_numbers
 from r2et.training import METHODS
 
@@ -21,15 +21,15 @@ def check_parameters(given: Mapping[str, Any]) -> None:
     for name in ("settings", "grid"):
         values = given[name]
         if values is not None and not isinstance(values, Mapping):
-            raise InputError(f"{name} must be a dict of hyper-parameters, got {values!r}")
+            raise InputError(f"{name} must be a dict of hyper-parameters, got {quoted(values)}")
         METHODS[given["method"]].settings(dict.fromkeys(values or {}, 0.0))
     for name, value in (given["settings"] or {}).items():
-        _check_number(f"settings[{name!r}]", value)
+        check_number(f"settings[{name!r}]", value)
     for name, choices in (given["grid"] or {}).items():
         if np.ndim(choices) != 1 or len(choices) == 0:
             raise InputError(f"grid[{name!r}] must be a list of values to choose from, got {choices!r}")
         for value in choices:
-            _check_number(f"grid[{name!r}]", value)
+            check_number(f"grid[{name!r}]", value)
     if np.ndim(given["hidden"]) != 1 or len(given["hidden"]) == 0:
         raise InputError(f"hidden must be a list of widths such as (32,), got {given['hidden']!r}")
     whole_numbers("hidden", [whole(width) for width in given["hidden"]])
@@ -37,7 +37,6 @@ def check_parameters(given: Mapping[str, Any]) -> None:
         if (name, given[name]) not in (("patience", None), ("batch_size", "auto")):
             check_count(name, whole(given[name]))
     for name in ("lr", "radius", "validation_fraction"):
-        _check_number(name, given[name])
         check_positive(name, given[name])
     if given["validation_fraction"] >= 1:
         raise InputError(
@@ -48,11 +47,6 @@ def check_parameters(given: Mapping[str, Any]) -> None:
 def whole(value: Any) -> Any:
     """numpy's whole numbers as Python's, as a grid search hands them over; anything else as it is."""
     return int(value) if isinstance(value, np.integer) else value
-
-
-def _check_number(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value):
-        raise InputError(f"{name} must be a finite number, got {value!r}")
 
 
 def as_frame(x: Any) -> pd.DataFrame:
@@ -108,9 +102,7 @@ def _class_weights(class_weight: Mapping[Any, float] | str, y: NDArray[Any]) -> 
         for label, weight in class_weight.items():
             if label not in classes:
                 raise InputError(f"class_weight names {label!r}, the classes are {_listed(classes)}")
-            _check_number(f"class_weight[{label!r}]", weight)
-            if weight < 0:
-                raise InputError(f"class_weight[{label!r}] must not be negative, got {weight!r}")
+            check_weight(f"class_weight[{label!r}]", weight)
     elif class_weight != "balanced":
         raise InputError(f'class_weight is "balanced" or a dict of classes, got {class_weight!r}')
     found: NDArray[np.float64] = compute_sample_weight(class_weight, y)

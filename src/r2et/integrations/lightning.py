@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import InputError
+from r2et._checks import InputError, check_seed, quoted
 from r2et.integrations.penalties import check_regularised, penalty
 from r2et.objectives import Objective
 
@@ -42,6 +42,13 @@ class StableExplanations(Callback):
     ) -> None:
         super().__init__()
         check_regularised(objective)
+        for name, function in (("inputs", inputs), ("model", model)):
+            if function is not None and not callable(function):
+                raise InputError(
+                    f"{name} must be a function such as lambda batch: batch[0], got {quoted(function)}"
+                )
+        if seed is not None:
+            check_seed(seed)
         self.objective, self.inputs, self.model, self.seed = objective, inputs, model, seed
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:

@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from r2et._checks import check_kind, check_text
 from r2et.auditing import Audit
 
 try:
@@ -23,6 +24,8 @@ def log_audit(audit: Audit, name: str = "explanations") -> dict[str, float]:
         The metrics: accuracy, AUC, mean thickness, and of each attack and radius P@k and the share of inputs that
         lost a feature, such as `explanations/WorstCase/0.3/precision`.
     """
+    check_kind("audit", audit, Audit, "what r2et.audit(model, x, y) returns")
+    check_text("name", name)
     metrics = {"accuracy": audit.accuracy, "auc": audit.auc, "thickness": float(audit.thickness.mean())}
     for row in audit.attacks:
         metrics[f"{row.attack}/{row.radius:g}/precision"] = row.precision

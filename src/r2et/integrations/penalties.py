@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import InputError, check_inputs
+from r2et._checks import InputError, check_count, check_generator, check_inputs
 from r2et.explain.base import forward
 from r2et.objectives import Objective
 from r2et.objectives.base import Batch, Regularised, evaluation_mode
@@ -53,11 +53,14 @@ def penalty(
     """
     regularised = check_regularised(objective)
     check_inputs(x)
+    check_generator(generator)
+    if step is not None:
+        check_count("step", step, least=0)
     if not objective.active(step):
         return Penalty(x.new_zeros(()))
     with evaluation_mode(model), math_attention():
         point, logits = forward(model, x)
-        explainer = regularised.explainer or regularised.default_explainer()
+        explainer = regularised.default_explainer() if regularised.explainer is None else regularised.explainer
         terms = regularised.terms(Batch(model, point, logits, explainer, generator))
     total = torch.stack([term.weight * term.value for term in terms.values()] or [x.new_zeros(())]).sum()
     return Penalty(total, {name: term.value.detach() for name, term in terms.items()})

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from r2et._checks import InputError, ModelError, suggestion
+from r2et._checks import InputError, ModelError, check_kind, check_text, suggestion
 from r2et._foreign import in_words, parse_json, quoted, regular_file
 
 _PATTERN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
@@ -44,6 +44,9 @@ def load_from_factory(
     >>> load_from_factory("torch.nn:Linear", arguments={"in_features": 3, "out_features": 2})
     Linear(in_features=3, out_features=2, bias=True)
     """
+    check_text("source", source)
+    if arguments is not None:
+        check_kind("arguments", arguments, Mapping, '{"hidden": 32}')
     factory = _find(source)
     given = dict(arguments or {})
     called = f"{source}({', '.join(f'{name}={value!r}' for name, value in given.items())})"

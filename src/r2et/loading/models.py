@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict
 import torch
 from torch import nn
 
-from r2et._checks import CheckpointError, InputError
+from r2et._checks import CheckpointError, InputError, check_path
 from r2et._foreign import quoted, regular_file, typed
 from r2et.estimator import StableClassifier
 from r2et.estimator.saving import restore
@@ -92,6 +92,7 @@ def open_model(
     >>> open_model("torch.nn:Linear", arguments={"in_features": 3, "out_features": 2})
     OpenedModel(source='torch.nn:Linear', name='torch.nn:Linear', kind='factory')
     """
+    check_path("source", source)
     text, path = os.fspath(source), Path(source)
     if is_factory(text) and not os.path.exists(path):
         model = load_from_factory(text, weights, arguments)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, fx
 
-from r2et._checks import InputError, ModelError
+from r2et._checks import InputError, ModelError, check_path
 from r2et.loading.archive import read_archive
 from r2et.loading.fields import shown
 from r2et.loading.graphs import GraphReader, Source, TensorValue
@@ -69,6 +69,7 @@ def load_program(path: str | os.PathLike[str]) -> Program:
     ...     torch.equal(load_program(f"{folder}/model.pt2")(x), model(x))
     True
     """
+    check_path("path", path)
     path = Path(path)
     if not path.is_file():
         raise InputError(f"there is no file {str(path)!r}")

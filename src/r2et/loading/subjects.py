@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from r2et import data
-from r2et._checks import CheckpointError, InputError, check_labels
+from r2et._checks import CheckpointError, InputError, check_count, check_kind, check_labels, check_seed
 from r2et.attacks import Domain
 from r2et.auditing import Audit, audit
 from r2et.data.layouts import GraphLayout, ImageLayout
@@ -103,6 +103,9 @@ def from_data_set(
         options: of the data set.
         limit: at most so many rows.
     """
+    check_kind("opened", opened, OpenedModel, "what r2et.loading.open_model returns")
+    if limit is not None:
+        check_count("limit", limit)
     recorded = opened.information.get("data")
     name = name or recorded
     if opened.classifier is not None:
@@ -163,6 +166,8 @@ def from_table(
         classes: labels in the order of the model's outputs; None = sorted.
         which: which rows these are, in words.
     """
+    check_kind("opened", opened, OpenedModel, "what r2et.loading.open_model returns")
+    check_kind("table", table, LabelledTable, "what r2et.loading.read_table returns")
     rows = np.arange(len(table.frame)) if rows is None else rows
     chosen = table.rows(rows)
     caveat = "" if opened.origin is None else opened.origin.caveat(table.path.name, table.sha256, rows)
@@ -235,6 +240,9 @@ def choose_rows(
     Returns:
         Positions of rows in their order, and a sentence on which they are.
     """
+    check_kind("table", table, LabelledTable, "what r2et.loading.read_table returns")
+    check_count("limit", limit)
+    check_seed(seed)
     rows = np.arange(len(table.frame))
     which = "rows"
     if not every:

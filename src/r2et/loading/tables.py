@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from r2et._checks import DataError, InputError, suggestion
+from r2et._checks import DataError, InputError, check_kind, check_path, suggestion
 from r2et._foreign import in_words, quoted, regular_file
 from r2et._unpacking import allowed, check_gzip, too_large
 from r2et.loading.origins import file_digest
@@ -60,6 +60,7 @@ def is_table(text: str) -> bool:
 
 def read_frame(path: str | os.PathLike[str]) -> pd.DataFrame:
     """A CSV (separated by commas, semicolons or tabs, as its first line is) or a Parquet file as a frame."""
+    check_path("path", path)
     path = regular_file(path)
     if not path.name.lower().endswith(_SUFFIXES):
         raise DataError(f"{quoted(path)} is neither a CSV nor a Parquet file by its name: {', '.join(_SUFFIXES)}")
@@ -96,6 +97,7 @@ def read_table(
     >>> table.frame.columns.tolist(), table.labels.tolist()
     (['age', 'pay'], ['yes', 'no'])
     """
+    check_path("path", path)
     path = Path(path)
     sha256 = file_digest(path) if path.is_file() else ""
     frame = read_frame(path)
@@ -109,6 +111,8 @@ def read_table(
         raise InputError(
             f"{str(path)!r} has no column {quoted(target)} to predict{suggestion(target, known[:40])}{alone}"
         )
+    if isinstance(columns, str):
+        raise InputError(f"columns must be a list of names, got columns={quoted(columns)}")
     wanted = [name for name in known if name != target] if columns is None else list(columns)
     for name in wanted:
         if name not in known:
@@ -136,6 +140,8 @@ def numeric_inputs(frame: pd.DataFrame, dtype: torch.dtype = torch.float32) -> T
     tensor([[30.,  1.],
             [40.,  0.]])
     """
+    check_kind("frame", frame, pd.DataFrame, "a pandas.DataFrame")
+    check_kind("dtype", dtype, torch.dtype, "torch.float32")
     wrong = [name for name in frame if not pd.api.types.is_numeric_dtype(frame[name].dtype)]
     if wrong:
         example = frame[wrong[0]].dropna()
@@ -173,6 +179,7 @@ def class_order(labels: Series, count: int | None = None, order: Sequence[str] |
     >>> class_order(pd.Series([2, 0, 2]), count=3)
     [0, 1, 2]
     """
+    check_kind("labels", labels, pd.Series, "a pandas.Series")
     values = [value.item() if isinstance(value, np.generic) else value for value in labels.unique()]
     if order is not None:
         by_text = {_text(value): value for value in values}
@@ -202,7 +209,11 @@ def class_order(labels: Series, count: int | None = None, order: Sequence[str] |
 
 def class_numbers(labels: Series, classes: Sequence[Any]) -> Tensor:
     """The number of each label among the classes, int64 (N,)."""
+    check_kind("labels", labels, pd.Series, "a pandas.Series")
     number = {value: place for place, value in enumerate(classes)}
+    unknown = [value for value in labels.tolist() if value not in number]
+    if unknown:
+        raise InputError(f"label {unknown[0]!r} is not among the classes {', '.join(map(repr, classes))}")
     return torch.tensor([number[value] for value in labels.tolist()], dtype=torch.int64)
 
 

@@ -1,13 +1,16 @@
 """What the models share: activations by name, checks of shapes, and descriptions to rebuild a model from."""
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
 
-from r2et._checks import InputError, check_choice, check_count, check_positive
+from r2et._checks import InputError, check_choice, check_count, check_positive, quoted
 
+#: of one layer: 32 GB of float32
+MOST_WEIGHTS = 2**33
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     "relu": nn.ReLU,
     "softplus": nn.Softplus,
@@ -79,13 +82,27 @@ def whole_numbers(name: str, values: Sequence[int], length: int | None = None) -
     Traceback (most recent call last):
     r2et._checks.InputError: filters must be a list of 2 whole numbers, got filters=16
     """
-    listed = isinstance(values, Sequence) and not isinstance(values, str)
-    if not listed or len(values) == 0 or (length is not None and len(values) != length):
+    listed = isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping)
+    found = list(values) if listed and getattr(values, "ndim", 1) == 1 else []
+    if len(found) == 0 or (length is not None and len(found) != length):
         many = "" if length is None else f"{length} "
-        raise InputError(f"{name} must be a list of {many}whole numbers, got {name}={values!r}")
-    for value in values:
+        raise InputError(f"{name} must be a list of {many}whole numbers, got {name}={quoted(values)}")
+    for value in found:
         check_count(name, value)
-    return list(values)
+    return [int(value) for value in found]
+
+
+def check_layers(model: str, *sizes: int) -> None:
+    """Widths of layers, each read by the next: refuse what no memory holds, before it is asked for.
+
+    >>> check_layers("an MLP", 10**6, 10**6, 2)
+    Traceback (most recent call last):
+    r2et._checks.InputError: an MLP with layers of 1000000 x 1000000 needs 1.0e+12 weights: make it smaller
+    """
+    for before, after in itertools.pairwise(sizes):
+        if before * after > MOST_WEIGHTS:
+            weights = f"{before * after:.1e}"
+            raise InputError(f"{model} with layers of {before} x {after} needs {weights} weights: make it smaller")
 
 
 def traced(x: object) -> bool:

@@ -6,7 +6,14 @@ from typing import Any, ClassVar, Literal, get_args
 from torch import Tensor, nn
 
 from r2et._checks import InputError, check_choice, check_count
-from r2et.models.architecture import activation_maker, check_shape, confirmed, describe_activation, whole_numbers
+from r2et.models.architecture import (
+    activation_maker,
+    check_layers,
+    check_shape,
+    confirmed,
+    describe_activation,
+    whole_numbers,
+)
 
 Pool = Literal["max", "avg"]
 
@@ -59,6 +66,8 @@ class CNN(nn.Module):
         make_activation = activation_maker(activation, beta)
         pooling = nn.MaxPool2d if pool == "max" else nn.AvgPool2d
         left = [((side - 2) // 2 - 2) // 2 for side in sides]
+        check_layers("a CNN", channels, 9 * filters[0], filters[1])
+        check_layers("a CNN", filters[1] * left[0] * left[1], *hidden, classes)
         self.image = (channels, *sides)
         self.features = nn.Sequential(
             nn.Conv2d(channels, filters[0], 3),

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from r2et._checks import InputError, check_choice, check_count, check_positive
-from r2et.models.architecture import activation_maker, check_shape, confirmed, describe_activation
+from r2et.models.architecture import activation_maker, check_layers, check_shape, confirmed, describe_activation
 
 SelfLoops = Literal["unit", "renormalised"]
 
@@ -67,6 +67,7 @@ class GCN(nn.Module):
             raise InputError(f"a graph needs at least 2 nodes to have an edge, got nodes={nodes}")
         if classes is not None:
             check_count("classes", classes)
+        check_layers("a GCN", nodes, hidden, embedding, classes or 1)
         check_positive("softness", softness)
         check_choice("self_loops", self_loops, get_args(SelfLoops))
         self.softness = float(softness)

@@ -4,6 +4,9 @@ from typing import Any
 
 from torch import nn
 
+from r2et._checks import check_count
+from r2et.models.architecture import check_layers
+
 
 class Linear(nn.Linear):
     """Logits that are linear in the features: (N, features) -> (N, classes).
@@ -13,6 +16,9 @@ class Linear(nn.Linear):
     """
 
     def __init__(self, features: int, classes: int) -> None:
+        check_count("features", features)
+        check_count("classes", classes)
+        check_layers("a linear model", features, classes)
         super().__init__(features, classes)
 
     @property

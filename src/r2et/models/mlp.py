@@ -5,7 +5,14 @@ from typing import Any
 
 from torch import nn
 
-from r2et.models.architecture import activation_maker, confirmed, describe_activation
+from r2et._checks import check_count
+from r2et.models.architecture import (
+    activation_maker,
+    check_layers,
+    confirmed,
+    describe_activation,
+    whole_numbers,
+)
 
 
 class MLP(nn.Sequential):
@@ -30,10 +37,15 @@ class MLP(nn.Sequential):
         activation: str = "relu",
         beta: float | None = None,
     ) -> None:
+        check_count("features", features)
+        check_count("classes", classes)
+        # no hidden layer at all is a linear model
+        widths = [] if isinstance(hidden, list | tuple) and not hidden else whole_numbers("hidden", hidden)
+        check_layers("an MLP", features, *widths, classes)
         make_activation = activation_maker(activation, beta)
         layers: list[nn.Module] = []
         width = features
-        for size in hidden:
+        for size in widths:
             layers += [nn.Linear(width, size), make_activation()]
             width = size
         super().__init__(*layers, nn.Linear(width, classes))

@@ -7,9 +7,16 @@ from typing import Any, ClassVar, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import InputError, check_choice, check_count
+from r2et._checks import InputError, check_choice, check_count, check_path
 from r2et._foreign import quoted, regular_file
-from r2et.models.architecture import activation_maker, check_shape, confirmed, describe_activation, whole_numbers
+from r2et.models.architecture import (
+    activation_maker,
+    check_layers,
+    check_shape,
+    confirmed,
+    describe_activation,
+    whole_numbers,
+)
 
 Stem = Literal["small", "large"]
 #: He et al.'s deepest has 540; a number in a foreign file must not keep us building for days
@@ -96,6 +103,7 @@ class ResNet(nn.Module):
         counts = whole_numbers("blocks", each, len(widths))
         if sum(counts) > MOST_BLOCKS:
             raise InputError(f"a ResNet has at most {MOST_BLOCKS} blocks, got {quoted(blocks)}")
+        check_layers("a ResNet", channels, *(9 * width for width in widths))
         check_choice("stem", stem, get_args(Stem))
         make_activation = activation_maker(activation, beta)
         if stem == "small":
@@ -195,6 +203,7 @@ class ResNet(nn.Module):
 def _read(weights: Mapping[str, Tensor] | str | os.PathLike[str]) -> dict[str, Tensor]:
     if isinstance(weights, Mapping):
         return dict(weights)
+    check_path("weights", weights)
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from r2et._checks import InputError, ModelError, check_count
-from r2et.models.architecture import confirmed, traced
+from r2et.models.architecture import check_layers, confirmed, traced
 
 #: added to squared lengths: 1 / 10,000 as a length, far below any embedding of a trained network
 SQUARED_LENGTH_FLOOR = 1e-8
@@ -94,6 +94,7 @@ class SingleInput(nn.Module):
         _check_embedding(embedding)
         check_count("width", width)
         check_count("classes", classes)
+        check_layers("a classifier", width, classes)
         self.retrain = retrain
         self.embedding = copy.deepcopy(embedding).requires_grad_(retrain)
         self.head = nn.Linear(width, classes)

@@ -291,7 +291,9 @@ def _depends_on_mode(module: nn.Module) -> bool:
 def check_weights(weights: Tensor, rows: int) -> None:
     """Weights of rows (N,): finite, not negative, and not all zero."""
     if not isinstance(weights, Tensor) or not weights.is_floating_point() or weights.shape != (rows,):
-        seen = f"{weights.dtype} of shape {tuple(weights.shape)}" if isinstance(weights, Tensor) else quoted(weights)
+        seen = (
+            f"{weights.dtype} of shape {tuple(weights.shape)}" if isinstance(weights, Tensor) else quoted(weights)
+        )
         raise InputError(f"weights must be a floating-point tensor, one for each of {rows} rows, got {seen}")
     wrong = ~torch.isfinite(weights) | (weights < 0)
     if wrong.any():

@@ -2,13 +2,13 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from r2et._checks import InputError
+from r2et._checks import InputError, check_kind, check_text, quoted
 from r2et.data.layouts import GraphLayout
 from r2et.report.common import (
     COLOURS,
@@ -51,6 +51,10 @@ def lobes(regions: Sequence[str]) -> tuple[str, ...]:
     >>> lobes(["Precentral_L", "Cuneus_R", "DMN_PCC", "DMN_mPFC"])
     ('frontal', 'occipital', 'DMN', 'DMN')
     """
+    if isinstance(regions, str) or not isinstance(regions, Iterable):
+        raise InputError(f"regions must be a list of names, got regions={quoted(regions)}")
+    for region in regions:
+        check_text("region", region)
     return tuple(_lobe(region) for region in regions)
 
 
@@ -205,6 +209,7 @@ def _read(
 ) -> tuple[Tensor, Change, Sequence[str]]:
     """Both explanations (2, edges), what changes, and the group of each region."""
     first, second = read_both(before, after)
+    check_kind("layout", layout, GraphLayout, "r2et.data.GraphLayout(regions, mean, std)")
     if first.shape != (layout.features,):
         raise InputError(
             f"explanations of shape {tuple(first.shape)} do not fit {len(layout.regions)} regions: one score "
@@ -212,6 +217,7 @@ def _read(
         )
     check_top(k, layout.features, tuple(first.shape))
     names = lobes(layout.regions) if groups is None else groups
+    check_kind("groups", names, (tuple, list), "a list of one name a region")
     if len(names) != len(layout.regions):
         raise InputError(f"{len(names)} groups for {len(layout.regions)} regions")
     return torch.stack([first, second]), Change.between(first, second, k), names

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from r2et._checks import InputError, check_choice
+from r2et._checks import InputError, check_choice, check_kind
 from r2et.report.common import INK, check_top, new_figure, read
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def magnitude_by_rank(
     [6.0, 3.0, 1.5]
     """
     check_choice("rank_scale", rank_scale, get_args(RankScale))
+    check_kind("scores", scores, Mapping, '{"Vanilla": scores}')
     if not scores:
         raise InputError("scores is empty: give explanations by the name of a method")
     found = {name: read(values, f"scores[{name!r}]") for name, values in scores.items()}

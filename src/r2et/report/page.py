@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from markupsafe import Markup
 
-from r2et._checks import InputError
+from r2et._checks import InputError, check_kind, check_path, check_text, quoted
 from r2et._files import write_text
 from r2et.report import charts, embedding, images, words
 from r2et.report.content import Content
@@ -50,6 +50,7 @@ def write(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write({"network": network, "linear": linear}, f"{folder}/report.html")
     """
+    check_path("path", path)
     write_text(path, render(audits, title))
 
 
@@ -59,6 +60,9 @@ def render(
     date: datetime.date | None = None,
 ) -> str:
     """The report as text; arguments as in `write`, and the date that it carries (None = today)."""
+    check_text("title", title)
+    if date is not None:
+        check_kind("date", date, datetime.date, "datetime.date(2024, 1, 1)")
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     contents = _contents(audits)
@@ -111,6 +115,8 @@ def _contents(audits: Any) -> list[Content]:
         raise InputError("there is no audit to report: give at least one")
     found = []
     for name, entry in given.items():
+        if not isinstance(entry, Content) and not callable(getattr(entry, "content", None)):
+            raise InputError(f"audits must be what r2et.audit returns, or several by name, got {quoted(entry)}")
         content = entry if isinstance(entry, Content) else entry.content()
         found.append(replace(content, name=str(name)) if name else content)
     _check_comparable(found)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from r2et._checks import InputError
+from r2et._checks import InputError, check_kind
 from r2et.data.layouts import ImageLayout
 from r2et.report.common import (
     INK,
@@ -60,6 +60,7 @@ def saliency_pair(
     >>> [axis.get_title() for axis in figure.axes]
     ['image', 'original', 'attacked: P@2 50%', '']
     """
+    check_kind("layout", layout, ImageLayout, "r2et.data.ImageLayout((1, 28, 28), (0.1,), (0.3,))")
     first, second = read_both(before, after)
     lead = tuple(_maps(first, layout).shape[:-2])
     if lead not in ((), (2,)):
@@ -111,6 +112,8 @@ def saliency_grid(
     >>> [axis.get_title() for axis in figure.axes]
     ['image', 'original', 'attacked: P@5 0%', '', 'P@5 0%', '']
     """
+    check_kind("layout", layout, ImageLayout, "r2et.data.ImageLayout((1, 28, 28), (0.1,), (0.3,))")
+    check_kind("titles", titles, (tuple, list), "a list of one name a row")
     first, second = (_maps(values, layout) for values in read_both(before, after))
     rows, members = _rows_and_members(first, layout)
     # (R, members, H, W): a single image is a pair of one

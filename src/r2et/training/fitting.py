@@ -185,8 +185,9 @@ def _check_trainable(model: nn.Module, x: Tensor) -> int:
 
 def as_rows(part: Rows | tuple[Tensor, Tensor], name: str) -> Rows:
     """Inputs and labels, however they came, checked; the name is for error messages."""
-    pair = isinstance(part, tuple | list) and len(part) == 2
-    rows: Any = _Pair(*part) if pair else part
+    rows: Any = part
+    if isinstance(part, tuple | list) and len(part) == 2:
+        rows = _Pair(*part)
     if not hasattr(rows, "x") or not hasattr(rows, "y"):
         raise InputError(f"{name} must be (x, y), or an object with .x and .y, got {quoted(part)}")
     check_inputs(rows.x, f"{name}.x")

@@ -127,15 +127,13 @@ class Preset:
     direction: Direction | None = None
 
     def __post_init__(self) -> None:
-        check_preset(self.name)
         check_kind("explainer", self.explainer, Explainer, "r2et.Gradient()")
         for name in ("k", "attack_steps"):
             check_count(name, getattr(self, name))
         check_positive("attack_step", self.attack_step)
         for name in ("training", "retraining"):
             check_kind(name, getattr(self, name), Schedule, "Schedule(epochs=10, lr=1e-3, batch_size=64)")
-        for name in ("min_precision", "max_auc_drop", "auc_margin"):
-            check_number(name, getattr(self, name))
+        check_number("auc_margin", self.auc_margin)
 
     @property
     def radius(self) -> float:

@@ -48,7 +48,7 @@ def choose(candidates: Sequence[Candidate]) -> Candidate:
     if not candidates:
         raise InputError("there is no candidate to choose from")
     for candidate in candidates:
-        check_kind("every candidate", candidate, Candidate, "Candidate({'gap': 0.1}, fit(...), 0.9)")
+        check_kind("candidate", candidate, Candidate, "Candidate({'gap': 0.1}, fit(...), 0.9)")
     passed = [candidate for candidate in candidates if candidate.fit.passed]
     if passed:
         return max(passed, key=lambda candidate: candidate.precision)

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import check_differentiable, check_inputs, check_logits
+from r2et._checks import check_count, check_differentiable, check_inputs, check_kind, check_logits
 from r2et._modes import buffers_kept, evaluating, random_states_kept
 from r2et._preflight import check_module, check_tensors, flaw, foreign_errors, trusted
 from r2et.explain import Explainer, Gradient
@@ -44,7 +44,10 @@ def check(model: nn.Module, x: Tensor, k: int | None = None, explainer: Explaine
     check_module(model)
     check_inputs(x)
     check_tensors(model, x)
-    explainer = explainer or Gradient()
+    explainer = Gradient() if explainer is None else explainer
+    check_kind("explainer", explainer, Explainer, "r2et.Gradient()")
+    if k is not None:
+        check_count("k", k)
     explainer.check_shape(x)
     # a copy, because an in-place layer may come first
     x = x.detach().clone()
@@ -80,6 +83,7 @@ def piecewise_linear(model: nn.Module, x: Tensor) -> bool:
     True
     """
     check_module(model)
+    check_inputs(x)
     with evaluating(model), buffers_kept(model), random_states_kept(x.device):
         calls, _ = record(model, x[:FEW_ROWS].clone())
     return any(finding.code == "piecewise-linear" for finding in activation_findings(calls))

@@ -1,0 +1,188 @@
+"""Whatever a person passes to a public function by mistake: one sentence of r2et's own, which quotes it."""
+
+import inspect
+import json
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import r2et
+from r2et import _checks
+from r2et._checks import InputError
+from tests.test_bad_inputs.objects import NET, TABLE, Row, X, Y, audited
+from tests.test_bad_inputs.table_measuring import MEASURING
+from tests.test_bad_inputs.table_training import TRAINING
+
+TABLE_OF_ROWS = [*MEASURING, *TRAINING]
+
+#: public names without a row, and why
+WITHOUT_A_ROW = {
+    **dict.fromkeys(
+        ("CheckpointError", "DataError", "InputError", "ModelError"), "errors: r2et raises them, nobody calls them"
+    ),
+    **dict.fromkeys(
+        (
+            "AttackResult",
+            "Audit",
+            "FitResult",
+            "certificates.StatisticalStability",
+            "data.Info",
+            "integrations.Penalty",
+            "loading.LabelledTable",
+            "loading.OpenedModel",
+            "loading.Origin",
+            "loading.Program",
+            "loading.Subject",
+            "objectives.Loss",
+            "report.Content",
+            "report.Picture",
+            "report.Proof",
+            "report.Samples",
+            "stability.ThicknessBounds",
+            "training.Candidate",
+            "validate.Finding",
+            "validate.Report",
+        ),
+        "what r2et returns: it makes them itself",
+    ),
+    **dict.fromkeys(
+        ("enclosure.Ball", "enclosure.Box", "enclosure.Network", "enclosure.march"),
+        "parts of a proof, made of each other: `certify` has the checks",
+    ),
+    **dict.fromkeys(
+        ("bench.Tracker", "certificates.Method", "stability.Aggregate", "stability.Variant"),
+        "types for annotations",
+    ),
+}
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("entry", TABLE_OF_ROWS, ids=lambda entry: entry.name)
+def test_a_bad_argument_gives_one_sentence_that_quotes_it(entry: Row, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = X.clone(), Y.clone(), TABLE.copy(), [weight.clone() for weight in NET.parameters()]
+    with pytest.raises(entry.family) as caught:
+        entry.call()
+    sentence = str(caught.value)
+    for word in entry.words:
+        assert word in sentence
+    assert len(sentence) < 600
+    assert not list(tmp_path.iterdir()), "a refused call writes nothing"
+    assert torch.equal(X, before[0])
+    assert torch.equal(Y, before[1])
+    np.testing.assert_array_equal(TABLE, before[2])
+    assert all(map(torch.equal, NET.parameters(), before[3]))
+
+
+def public() -> dict[str, Any]:
+    """Every public callable by name; of several names the shortest."""
+    found: dict[int, tuple[str, Any]] = {}
+    for name in sorted(r2et.__all__, key=lambda name: isinstance(getattr(r2et, name), ModuleType)):
+        value = getattr(r2et, name)
+        inner = {name: value}
+        if isinstance(value, ModuleType):
+            own = [key for key, entry in vars(value).items() if getattr(entry, "__module__", "") == value.__name__]
+            names = getattr(value, "__all__", [key for key in own if key[0] != "_"])
+            inner = {f"{name}.{key}": getattr(value, key) for key in names}
+        for full, entry in inner.items():
+            if callable(entry):
+                found.setdefault(id(entry), (full, entry))
+    return dict(found.values())
+
+
+def takes_arguments(entry: Any) -> bool:
+    try:
+        return bool(inspect.signature(entry).parameters)
+    except ValueError:  # a class of exceptions
+        return True
+
+
+def test_every_public_callable_has_a_row() -> None:
+    known = public()
+    called = {row.target for row in TABLE_OF_ROWS}
+    missing = [name for name in known if takes_arguments(known[name]) and name not in called | set(WITHOUT_A_ROW)]
+    assert not missing
+    assert called <= set(known), "a row of something that is not public"
+    assert set(WITHOUT_A_ROW) <= set(known), "an exception for something that is not public"
+    assert not called & set(WITHOUT_A_ROW)
+
+
+def test_names_of_rows_are_unique_and_there_are_many() -> None:
+    names = [row.name for row in TABLE_OF_ROWS]
+    assert len(set(names)) == len(names)
+    assert len(names) >= 220
+
+
+# --- good inputs stay good --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [2, np.int64(2), np.int8(2), np.array(2), torch.tensor(2)])
+def test_whole_numbers_of_any_library_are_whole_numbers(number) -> None:
+    _checks.check_count("k", number)
+    _checks.check_k(number, 5)
+    _checks.check_seed(number)
+
+
+@pytest.mark.parametrize("number", [2.0, "2", True, np.True_, None, torch.tensor(True), torch.tensor([2]), 2j])
+def test_what_is_no_whole_number(number) -> None:
+    for check in (lambda: _checks.check_count("k", number), lambda: _checks.check_seed(number)):
+        with pytest.raises(InputError, match="whole number"):
+            check()
+
+
+@pytest.mark.parametrize("number", [1, 0.5, np.float32(0.5), np.int64(1), np.array(0.5), torch.tensor(0.5)])
+def test_numbers_of_any_library_are_numbers(number) -> None:
+    _checks.check_positive("radius", number)
+    _checks.check_weight("gap", number)
+    _checks.check_share("part", number)
+    _checks.check_number("gap", number, 0, 1)
+
+
+@pytest.mark.parametrize(
+    "number", ["1", None, True, 1j, [1.0], torch.ones(1), 10**400, float("nan"), float("inf")]
+)
+def test_what_is_no_finite_number(number) -> None:
+    for check in (_checks.check_positive, _checks.check_weight, _checks.check_share, _checks.check_number):
+        with pytest.raises(InputError, match="number"):
+            check("radius", number)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "inside", "words"),
+    [
+        (0.0, float("inf"), False, "at least 0"),
+        (-float("inf"), 3.0, False, "at most 3"),
+        (0.0, 3.0, False, "from 0 to 3"),
+        (0.0, 3.0, True, "between 0 and 3"),
+    ],
+)
+def test_the_sentence_about_a_number_says_where_it_must_lie(low, high, inside, words) -> None:
+    with pytest.raises(InputError, match=words):
+        _checks.check_number("gap", 5.0 if high < 5 else -5.0, low, high, inside=inside)
+    _checks.check_number("gap", 1.0, low, high, inside=inside)
+    if inside:
+        with pytest.raises(InputError, match="gap=3"):
+            _checks.check_number("gap", 3, low, high, inside=True)
+
+
+def test_numbers_of_numpy_give_the_audit_that_python_numbers_give() -> None:
+    few: dict[str, Any] = {"x": X[:2], "y": Y[:2], "certificate": False}
+    ours = audited(**few, k=2, radii=[0.5], seed=3)
+    theirs = audited(**few, k=np.int64(2), radii=np.array([0.5]), seed=np.int64(3))
+    assert json.dumps(ours.to_dict()) == json.dumps(theirs.to_dict())
+
+
+def test_bounds_of_any_library_mean_the_same() -> None:
+    x, start = torch.tensor([[3.0, -3.0]]), torch.zeros(1, 2)
+    bounds = (1.0, np.float64(1.0), torch.tensor(1.0), torch.ones(2), np.ones(2), [1.0, 1.0], 1)
+    for upper in bounds:
+        assert r2et.Domain(upper=upper, lower=-float("inf")).clamp(x, start).tolist() == [[1.0, -3.0]]
+
+
+def test_training_takes_a_list_of_two_as_a_pair() -> None:
+    net = torch.nn.Linear(6, 2)
+    assert r2et.fit(net, [X, Y], [X, Y], epochs=1, accelerator="cpu").stopped == "epochs"

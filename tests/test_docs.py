@@ -49,7 +49,9 @@ def test_there_are_blocks_to_run():
 def test_no_block_of_python_goes_by_another_name(page):
     """Such as "py", under which it would be coloured but not run."""
     assert {label for label, _ in fenced(page)} <= {"python", "bash", "text", ""}
-    assert not [code for label, code in fenced(page) if label != "python" and re.search(r"^(import|from) ", code, re.M)]
+    assert not [
+        code for label, code in fenced(page) if label != "python" and re.search(r"^(import|from) ", code, re.M)
+    ]
 
 
 @pytest.mark.parametrize("fence", ["```py", "```python3", "~~~python", "```{.python}", "    ```python title=''"])

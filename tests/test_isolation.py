@@ -16,6 +16,7 @@ from r2et.data import registry
 from r2et.enclosure import activations
 from tests.isolation import environment, imports, isolated
 
+
 def draw():
     return random.random(), float(np.random.rand()), float(torch.rand(()))
 
@@ -83,7 +84,7 @@ def test_registries():
         activations.register(Cube, lambda layer: activations.LeakyReLU())
         assert activations.known(Cube())
     assert registry.names() == names
-    assert r2et.models.MODELS == models
+    assert models == r2et.models.MODELS
     assert not activations.known(Cube())
 
 

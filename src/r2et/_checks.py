@@ -61,11 +61,15 @@ def _is_truth(value: object) -> bool:
 
 
 def quoted(value: object) -> str:
-    """A value as an error message shows it: short, whatever it is."""
+    """A path or a value as an error message shows it: on one line, and cut in the middle if it is long.
+
+    >>> quoted("age"), len(quoted("x" * 5000)) < 200, quoted(torch.zeros(2, 3))
+    ("'age'", True, 'a tensor of shape (2, 3)')
+    """
     if isinstance(value, Tensor) and value.ndim:
         return f"a tensor of shape {tuple(value.shape)}"
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    text = " ".join(repr(os.fspath(value) if isinstance(value, os.PathLike) else value).split())
+    return text if len(text) <= 160 else f"{text[:80]} ... {text[-40:]}"
 
 
 def check_number(

@@ -11,7 +11,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from r2et._checks import DataError, InputError
+from r2et._checks import DataError, InputError, quoted
 
 #: bytes; what r2et writes is far smaller
 MAX_JSON = 64 * 2**20
@@ -48,16 +48,6 @@ def regular_file(path: Path_, error: type[InputError] = DataError) -> Path:
         kind = next((word for is_kind, word in _KINDS if is_kind(mode)), "something else")
         raise error(f"{quoted(path)} is {kind}, not a file")
     return Path(path)
-
-
-def quoted(value: object) -> str:
-    """A path or a value in quotes, cut in the middle if it is long.
-
-    >>> quoted(Path("a.csv")), len(quoted("x" * 5000)) < 200
-    ("'a.csv'", True)
-    """
-    text = repr(os.fspath(value) if isinstance(value, os.PathLike) else value)
-    return text if len(text) <= 160 else f"{text[:80]} ... {text[-40:]}"
 
 
 def in_words(error: BaseException) -> str:

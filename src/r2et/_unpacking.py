@@ -11,8 +11,8 @@ from typing import IO, Any, Literal
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from r2et._checks import DataError
-from r2et._foreign import in_words, quoted, regular_file
+from r2et._checks import DataError, quoted
+from r2et._foreign import in_words, regular_file
 
 Array = NDArray[Any]
 

@@ -26,7 +26,6 @@ from r2et.bench.tables import NUMBERS, make_table
 from r2et.cli import main
 from tests.bench.small import TINY, always_die_in_training_sp, die_once
 
-
 ROOT = Path(__file__).parents[2]
 
 

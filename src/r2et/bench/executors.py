@@ -144,9 +144,7 @@ def _connect(address: str | None, processes: int) -> None:
     try:
         ray.init(address=address or "auto", **quiet)
     except ConnectionError as error:
-        raise InputError(
-            f"no Ray cluster answers at {address or os.environ['RAY_ADDRESS']!r}: {error}"
-        ) from error
+        raise InputError(f"no Ray cluster answers at {address or os.environ['RAY_ADDRESS']!r}: {error}") from error
 
 
 def _start(processes: int, quiet: dict[str, Any]) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 
-from r2et._checks import InputError, check_kind
+from r2et._checks import InputError, check_kind, quoted
 from r2et._files import write_text, writing
-from r2et._foreign import quoted, read_json, typed
+from r2et._foreign import read_json, typed
 from r2et.bench.cells import Cell
 
 if TYPE_CHECKING:

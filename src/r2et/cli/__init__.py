@@ -11,8 +11,8 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from r2et import __version__
-from r2et._checks import InputError
-from r2et._foreign import in_words, quoted
+from r2et._checks import InputError, quoted
+from r2et._foreign import in_words
 from r2et.cli import attack, audit, bench, certify, data, demo, train
 
 #: the environment variable that shows where an error comes from

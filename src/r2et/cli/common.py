@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from r2et._checks import InputError, check_positive
-from r2et._foreign import in_words, quoted
+from r2et._checks import InputError, check_positive, quoted
+from r2et._foreign import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

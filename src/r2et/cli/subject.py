@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from r2et._checks import InputError, ModelError
-from r2et._foreign import in_words, quoted
+from r2et._checks import InputError, ModelError, quoted
+from r2et._foreign import in_words
 from r2et.cli.common import AsJson, DataOptions, Seed, parse_options, split_names
 
 if TYPE_CHECKING:

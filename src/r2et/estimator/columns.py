@@ -11,8 +11,8 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from r2et._checks import CheckpointError, InputError
-from r2et._foreign import quoted, typed
+from r2et._checks import CheckpointError, InputError, quoted
+from r2et._foreign import typed
 from r2et.attacks import Domain
 
 Series: TypeAlias = "pd.Series[Any]"

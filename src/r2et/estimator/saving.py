@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from r2et._checks import CheckpointError, InputError
-from r2et._foreign import in_words, quoted, typed
+from r2et._checks import CheckpointError, InputError, quoted
+from r2et._foreign import in_words, typed
 from r2et.estimator.columns import Encoding
 from r2et.estimator.inputs import check_parameters
 from r2et.estimator.search import Sanity

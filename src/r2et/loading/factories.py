@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from r2et._checks import InputError, ModelError, check_kind, check_text, suggestion
-from r2et._foreign import in_words, parse_json, quoted, regular_file
+from r2et._checks import InputError, ModelError, check_kind, check_text, quoted, suggestion
+from r2et._foreign import in_words, parse_json, regular_file
 
 _PATTERN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 

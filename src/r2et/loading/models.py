@@ -9,8 +9,8 @@ from typing import Any, Literal, TypedDict
 import torch
 from torch import nn
 
-from r2et._checks import CheckpointError, InputError, check_path
-from r2et._foreign import quoted, regular_file, typed
+from r2et._checks import CheckpointError, InputError, check_path, quoted
+from r2et._foreign import regular_file, typed
 from r2et.estimator import StableClassifier
 from r2et.estimator.saving import restore
 from r2et.loading.factories import is_factory, load_from_factory

@@ -16,8 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from r2et._checks import DataError, InputError, check_kind, check_path, suggestion
-from r2et._foreign import in_words, quoted, regular_file
+from r2et._checks import DataError, InputError, check_kind, check_path, quoted, suggestion
+from r2et._foreign import in_words, regular_file
 from r2et._unpacking import allowed, check_gzip, too_large
 from r2et.loading.origins import file_digest
 

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import InputError, check_choice, check_count, check_path
-from r2et._foreign import quoted, regular_file
+from r2et._checks import InputError, check_choice, check_count, check_path, quoted
+from r2et._foreign import regular_file
 from r2et.models.architecture import (
     activation_maker,
     check_layers,

@@ -17,9 +17,9 @@ from typing import Any, Literal, NotRequired, TypedDict
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import CheckpointError, InputError, check_path
+from r2et._checks import CheckpointError, InputError, check_path, quoted
 from r2et._files import WriteError, locked, write_bytes
-from r2et._foreign import quoted, read_json, regular_file, typed
+from r2et._foreign import read_json, regular_file, typed
 from r2et.models import create
 
 FORMAT = "r2et-checkpoint"

@@ -117,10 +117,10 @@ def check_count(name: str, value: int, least: int = 1) -> None:
         raise InputError(f"{name} must be a whole number of at least {least}, got {name}={quoted(value)}")
 
 
-def check_seed(seed: int, name: str = "seed") -> None:
+def check_seed(seed: int) -> None:
     """A whole number that every generator takes."""
     if not is_whole(seed) or not 0 <= seed < 2**32:
-        raise InputError(f"{name} must be a whole number from 0 to 2**32 - 1, got {name}={quoted(seed)}")
+        raise InputError(f"seed must be a whole number from 0 to 2**32 - 1, got seed={quoted(seed)}")
 
 
 def check_radii(radii: Iterable[float], name: str = "radii") -> tuple[float, ...]:

@@ -117,7 +117,7 @@ def _check_comparable(scores_a: Tensor, scores_b: Tensor) -> None:
             f"explanations of {scores_a.shape[-1]} and {scores_b.shape[-1]} features cannot be compared"
         )
     try:
-        torch.broadcast_shapes(scores_a.shape, scores_b.shape)
+        torch.broadcast_tensors(scores_a, scores_b)
     except RuntimeError:
         shapes = f"{tuple(scores_a.shape)} and {tuple(scores_b.shape)}"
         raise InputError(f"explanations of shapes {shapes} cannot be compared row by row") from None

@@ -141,3 +141,17 @@ def test_what_it_refuses():
 
     with pytest.raises(r2et.InputError, match=r"optimises by hand.*manual_backward"):
         train(ByHand(), StableExplanations(OBJECTIVE))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"seed": -1}, "seed=-1"),
+        ({"seed": 0.5}, "seed=0.5"),
+        ({"inputs": "x"}, "inputs must be a function.*'x'"),
+        ({"model": 3}, "model must be a function.*3"),
+    ],
+)
+def test_arguments_that_cannot_be_used_are_quoted(wrong, words):
+    with pytest.raises(r2et.InputError, match=words):
+        StableExplanations(OBJECTIVE, **wrong)

@@ -60,3 +60,8 @@ def test_an_auc_of_one_class_is_left_out(run):
         r2et.models.Linear(5, 2), x, torch.zeros(6, dtype=torch.int64), k=2, radii=(0.5,), budget="fast", steps=1
     )
     assert "explanations/auc" not in log_audit(audit)
+
+
+def test_only_an_audit_is_logged():
+    with pytest.raises(r2et.InputError, match="audit=None"):
+        log_audit(None)

@@ -78,3 +78,8 @@ def test_an_objective_that_is_none_of_these():
     x, y = rows()
     with pytest.raises(r2et.InputError, match="as the loss itself"):
         classifier(objective=r2et.objectives.AdversarialTraining(k=2)).fit(x.numpy(), y.numpy())
+
+
+def test_a_weight_that_is_no_number_is_refused_where_it_is_set():
+    with pytest.raises(r2et.InputError, match="gap=nan"):
+        StableNetClassifier(network(), objective=OBJECTIVE).set_params(objective__gap=float("nan"))

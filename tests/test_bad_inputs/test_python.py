@@ -12,7 +12,7 @@ import torch
 import r2et
 from r2et import _checks
 from r2et._checks import InputError
-from tests.test_bad_inputs.objects import NET, TABLE, Row, X, Y, audited
+from tests.test_bad_inputs.objects import NET, TABLE, Row, X, Y, audited, classifier
 from tests.test_bad_inputs.table_measuring import MEASURING
 from tests.test_bad_inputs.table_training import TRAINING
 
@@ -117,6 +117,40 @@ def test_names_of_rows_are_unique_and_there_are_many() -> None:
     assert len(names) >= 220
 
 
+# --- what needs more than a line --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def small_audit() -> Any:
+    return audited(x=X[:2], y=Y[:2], certificate=False, k=2, radii=[0.5], seed=3)
+
+
+def test_a_report_that_cannot_be_written(small_audit, tmp_path) -> None:
+    for path, words in ((5, "path=5"), (None, "path=None"), (tmp_path / "no" / "a.html", "cannot be written to")):
+        with pytest.raises(InputError, match=words):
+            small_audit.to_html(path)
+    with pytest.raises(InputError, match="cannot be written to"):
+        small_audit.to_html(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_bad_arguments_of_a_fitted_classifier(tmp_path) -> None:
+    fitted = classifier()
+    for call, words in (
+        (lambda: fitted.explain(TABLE, k="3"), "'3'"),
+        (lambda: fitted.explain(TABLE, k=6), "k=6"),
+        (lambda: fitted.explain(TABLE, radius="no"), "radius='no'"),
+        (lambda: fitted.certify(TABLE, k=2.0), "2.0"),
+        (lambda: fitted.audit(TABLE, Y.numpy(), radii=0.5), "radii=0.5"),
+        (lambda: fitted.audit(TABLE, [0, 1]), "2 labels for 5 rows"),
+        (lambda: fitted.audit(TABLE, [7] * 5), "label 7 in row 0"),
+        (lambda: fitted.save(None), "folder=None"),
+        (lambda: r2et.StableClassifier.load(5), "folder=5"),
+    ):
+        with pytest.raises(InputError, match=words):
+            call()
+
+
 # --- good inputs stay good --------------------------------------------------------------------------------------
 
 
@@ -169,11 +203,10 @@ def test_the_sentence_about_a_number_says_where_it_must_lie(low, high, inside, w
             _checks.check_number("gap", 3, low, high, inside=True)
 
 
-def test_numbers_of_numpy_give_the_audit_that_python_numbers_give() -> None:
-    few: dict[str, Any] = {"x": X[:2], "y": Y[:2], "certificate": False}
-    ours = audited(**few, k=2, radii=[0.5], seed=3)
-    theirs = audited(**few, k=np.int64(2), radii=np.array([0.5]), seed=np.int64(3))
-    assert json.dumps(ours.to_dict()) == json.dumps(theirs.to_dict())
+def test_numbers_of_numpy_give_the_audit_that_python_numbers_give(small_audit) -> None:
+    numbers: dict[str, Any] = {"k": np.int64(2), "radii": np.array([0.5]), "seed": np.int64(3)}
+    theirs = audited(x=X[:2], y=Y[:2], certificate=False, **numbers)
+    assert json.dumps(small_audit.to_dict()) == json.dumps(theirs.to_dict())
 
 
 def test_bounds_of_any_library_mean_the_same() -> None:

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 from torch import Tensor, nn
 
 from r2et import models, ranking
-from r2et._checks import InputError, check_k
+from r2et._checks import InputError, check_flag, check_k
 from r2et.attacks import Domain, ERAttack
 from r2et.auditing import Audit, audit
 from r2et.certificates import Certificate, certify
@@ -231,6 +231,7 @@ class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             magnitude of the gradient of the log-odds, in encoded units), and `radius`: no change of norm below it,
             in encoded units, changes which k features these are.
         """
+        check_flag("radius", radius)
         x, index = self._encoded(X)
         k = self._checked_k(k)
         scores = Gradient()(self.model_, x)

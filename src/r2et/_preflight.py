@@ -147,7 +147,8 @@ def flaw(model: nn.Module, x: Tensor, gradient: bool = True) -> Flaw | None:
         draws = moved()
         # a draw without an effect, from a seed of the model's own, is allowed
         for _ in range(PASSES if draws else 1):
-            again = run(model, few, x, gradient).detach()
+            with torch.set_grad_enabled(gradient):
+                again = run(model, few, x, gradient).detach()
             if _apart(first, again, few, share=0.1 if draws else 1.0):
                 return _random(first, again)
         with torch.no_grad():

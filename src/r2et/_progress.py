@@ -3,6 +3,10 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import torch
+
+from r2et._modes import random_states_kept
+
 Advance = Callable[[int], None]
 
 
@@ -16,8 +20,10 @@ def progress_bar(description: str, total: int, enabled: bool) -> Iterator[Advanc
     if not enabled:
         yield lambda units: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    # importing rich draws a random number
+    with random_states_kept(torch.device("cpu")):
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
         TextColumn("{task.description}"),

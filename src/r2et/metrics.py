@@ -18,6 +18,7 @@ from r2et._checks import (
     check_logits,
     quoted,
 )
+from r2et._modes import random_states_kept
 from r2et._preflight import measuring
 from r2et.attacks import AttackResult
 from r2et.explain import Activation, Explainer, Gradient
@@ -42,10 +43,11 @@ def auc(model: nn.Module, x: Tensor, y: Tensor, chunk_size: int | None = None) -
     >>> auc(model, torch.tensor([[-1.0], [2.0], [1.0], [3.0]]), torch.tensor([0, 0, 1, 1]))
     0.75
     """
-    from sklearn.metrics import roc_auc_score
-
     check_inputs(x)
     check_labels(y, len(x))
+    # what it imports in turn draws a random number
+    with random_states_kept(x.device):
+        from sklearn.metrics import roc_auc_score
     rows = _rows_at_once(x, chunk_size)
     with measuring(model, x, gradient=False):
         logits = _logits(model, x, rows)

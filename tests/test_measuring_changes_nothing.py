@@ -1,0 +1,673 @@
+"""Measuring a model leaves it, its inputs and the random states as they were, and measures evaluation mode."""
+
+import copy
+import dataclasses
+import importlib
+import inspect
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from captum.attr import GradientShap, Saliency
+from torch import Tensor, nn
+
+import r2et
+from r2et import ModelError, attacks, certificates, enclosure, metrics, objectives, stability, validate
+from r2et.integrations import penalty
+
+N, FEATURES, K = 12, 5, 2
+
+
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+def net() -> nn.Sequential:
+    """BatchNorm and Dropout in training mode beside layers in evaluation mode, and gradients from elsewhere."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        layers = [nn.Linear(FEATURES, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Dropout(0.5), nn.Linear(8, 2)]
+        model = nn.Sequential(*layers).double().train()
+        model(torch.randn(64, FEATURES, dtype=torch.float64))
+        for parameter in model.parameters():
+            parameter.grad = torch.randn_like(parameter)
+    model[0].eval()
+    model[2].eval()
+    model[4].weight.requires_grad_(False)
+    return model
+
+
+def rows() -> tuple[Tensor, Tensor]:
+    x = torch.randn(N, FEATURES, generator=generator(), dtype=torch.float64).requires_grad_()
+    x.grad = torch.ones_like(x)
+    return x, torch.arange(N) % 2
+
+
+Call = Callable[[nn.Module, Tensor, Tensor], Any]
+
+
+def _explainer(explainer: Any) -> Call:
+    return lambda model, x, y: explainer(model, x)
+
+
+def _attack(attack: attacks.Attack) -> Call:
+    return lambda model, x, y: attack(model, x)
+
+
+ATTACKS = {
+    name: getattr(attacks, name)(k=K, radius=0.3, **options)
+    for name, options in {
+        "BoundaryAttack": {"steps": 2},
+        "ConstrainedAttack": {"steps": 2},
+        "ERAttack": {"steps": 2},
+        "MSEAttack": {"steps": 2},
+        "MinimalFlip": {"steps": 1, "pairs": 1, "halvings": 1},
+        "NoiseAttack": {"steps": 2},
+        "TrustRegion": {"steps": 2},
+        "WorstCase": {"budget": "fast"},
+    }.items()
+}
+EXPLAINERS = {
+    "Activation": r2et.Activation(layer="2"),
+    "FromCaptum": r2et.FromCaptum(method=Saliency),
+    "Gradient": r2et.Gradient(),
+    "GradientTimesInput": r2et.GradientTimesInput(),
+    "IntegratedGradients": r2et.IntegratedGradients(points=4),
+    "SmoothGrad": r2et.SmoothGrad(samples=4),
+}
+NEIGHBOURS = {
+    "AdversarialNeighbours": r2et.AdversarialNeighbours(ATTACKS["ERAttack"]),
+    "GaussianNeighbours": r2et.GaussianNeighbours(0.1),
+    "UniformNeighbours": r2et.UniformNeighbours(0.1),
+}
+
+
+def _path(model: nn.Module, x: Tensor, y: Tensor) -> list[Tensor]:
+    near = r2et.GaussianNeighbours()
+    found = stability.path_explanations(model, x, y, r2et.Gradient(), near, 2, 2, generator(), None)
+    return [part.detach() for part in found]
+
+
+#: by name, as in the list of all public callables below; what two of them return can be compared
+CALLS: dict[str, Call] = {
+    **{f"{name}.__call__": _explainer(explainer) for name, explainer in EXPLAINERS.items()},
+    **{f"{name}.__call__": _attack(attack) for name, attack in ATTACKS.items()},
+    **{
+        f"{name}.attack": lambda model, x, y, a=attack: a.attack(
+            model, x.detach(), attacks.Domain(), 0, lambda units: None
+        )
+        for name, attack in ATTACKS.items()
+    },
+    **{
+        f"{name}.draw": lambda model, x, y, n=near: n.draw(model, x.detach(), 2, generator())
+        for name, near in NEIGHBOURS.items()
+    },
+    "thickness": lambda model, x, y: r2et.thickness(model, x, K, samples=2, steps=2),
+    "pairwise_thickness": lambda model, x, y: r2et.pairwise_thickness(model, x, 0, 1, samples=2, steps=2),
+    "thickness_bounds": lambda model, x, y: r2et.thickness_bounds(model, x, K, 0.1, samples=2),
+    "path_explanations": _path,
+    "certify": lambda model, x, y: r2et.certify(model, x, K),
+    "first_order": lambda model, x, y: certificates.first_order(model, x, K),
+    "noisy_counts": lambda model, x, y: certificates.noisy_counts(model, x, K, samples=10),
+    "statistical_stability": lambda model, x, y: certificates.statistical_stability(
+        model, x, K, margin=0.1, samples=4
+    ),
+    "auc": lambda model, x, y: metrics.auc(model, x, y),
+    "adversarial_auc": lambda model, x, y: metrics.adversarial_auc(model, ATTACKS["ERAttack"](model, x), y),
+    "comprehensiveness": lambda model, x, y: metrics.comprehensiveness(model, x),
+    "dffot": lambda model, x, y: metrics.dffot(model, x),
+    "sufficiency": lambda model, x, y: metrics.sufficiency(model, x),
+    "faithfulness": lambda model, x, y: metrics.faithfulness(model, x),
+    "audit": lambda model, x, y: r2et.audit(model, x, y, k=K, radii=[0.3], steps=2, budget="fast").to_dict(),
+    "piecewise_linear": lambda model, x, y: validate.piecewise_linear(model, x),
+    "extract": lambda model, x, y: enclosure.extract(model, x.shape[1:]).base,
+    # further ways through the same functions
+    "certify, by smoothing": lambda model, x, y: r2et.certify(model, x, K, method="smoothing", samples=10),
+    "certify, first order": lambda model, x, y: r2et.certify(model, x, K, method="first-order"),
+    "thickness_bounds, proven": lambda model, x, y: r2et.thickness_bounds(model, x, K, 0.1, r2et.Gradient()),
+    "Gradient, to be differentiated": lambda model, x, y: r2et.Gradient()(model, x, create_graph=True).detach(),
+    "FromCaptum, with noise": lambda model, x, y: r2et.FromCaptum(
+        method=GradientShap, options={"baselines": torch.zeros(2, FEATURES, dtype=torch.float64)}
+    )(model, x),
+}
+#: what these return is about the mode itself
+MODES: dict[str, Call] = {
+    "check": lambda model, x, y: validate.check(model, x, k=K),
+    "smooth": lambda model, x, y: validate.smooth(model),
+}
+#: they take the model as training has it
+TRAINING = {
+    *("fit", "Trainer", "FitResult", "Retraining", "save_model", "penalty", "OpenedModel", "Subject"),
+    *(f"{name}.{method}" for name in objectives.__all__ for method in ("__call__", "evaluate")),
+}
+#: parts of the calls above that training uses too, and draws that `draw` puts together
+PARTS = ("attribute", "gradient", "average_gradient", "each")
+
+
+def _takes_a_model(thing: Callable[..., Any]) -> bool:
+    try:
+        return "model" in inspect.signature(thing).parameters
+    except ValueError:  # exceptions have no signature
+        return False
+
+
+def public_callables_with_a_model() -> set[str]:
+    found = set()
+    modules = [
+        importlib.import_module(f"r2et.{name}") for name in r2et.__all__ if inspect.ismodule(getattr(r2et, name))
+    ]
+    for module in (r2et, *modules):
+        listed = getattr(module, "__all__", None)
+        for name in listed or [name for name in vars(module) if not name.startswith("_")]:
+            thing = getattr(module, name)
+            origin = str(getattr(thing, "__module__", ""))
+            own = origin.startswith("r2et") if listed else origin == module.__name__
+            if not own or inspect.isabstract(thing):
+                continue
+            methods = inspect.getmembers(thing, callable) if inspect.isclass(thing) else []
+            public = [(key, value) for key, value in methods if key == "__call__" or not key.startswith("_")]
+            for called, value in ((name, thing), *((f"{name}.{key}", value) for key, value in public)):
+                if callable(value) and _takes_a_model(value):
+                    found.add(called)
+    return found
+
+
+def test_every_public_callable_that_takes_a_model_is_in_a_table():
+    everything = public_callables_with_a_model()
+    known = {*CALLS, *MODES, *TRAINING}
+    missing = {name for name in everything - known if name.rsplit(".", 1)[-1] not in PARTS}
+    assert not missing
+    assert len(everything) > 50, "the list of callables is empty or nearly so"
+
+
+def state(model: nn.Module, x: Tensor, y: Tensor) -> dict[str, Any]:
+    """Everything that must not change."""
+    parameters = dict(model.named_parameters())
+    return {
+        "weights and buffers": {name: value.clone() for name, value in model.state_dict().items()},
+        "modes": [layer.training for layer in model.modules()],
+        "hooks": [(*layer._forward_hooks, *layer._forward_pre_hooks) for layer in model.modules()],
+        "requires_grad": [x.requires_grad, *(value.requires_grad for value in parameters.values())],
+        "grad": [None if t.grad is None else t.grad.clone() for t in (x, *parameters.values())],
+        "x": x.detach().clone(),
+        "y": y.clone(),
+        "torch": torch.get_rng_state(),
+        "numpy": np.random.get_state(legacy=False),
+        "random": random.getstate(),
+    }
+
+
+def same(a: Any, b: Any) -> bool:
+    if dataclasses.is_dataclass(a):
+        return type(a) is type(b) and same(vars(a), vars(b))
+    if isinstance(a, Tensor):
+        return torch.equal(torch.nan_to_num(a.detach()), torch.nan_to_num(b.detach()))
+    if isinstance(a, np.ndarray):
+        return np.array_equal(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    return bool(a == b) or a is b
+
+
+def changes(call: Call, model: nn.Module, x: Tensor, y: Tensor) -> tuple[set[str], Any]:
+    before = state(model, x, y)
+    result = call(model, x, y)
+    after = state(model, x, y)
+    return {name for name in before if not same(before[name], after[name])}, result
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_nothing_is_changed_and_evaluation_mode_is_measured(name):
+    (x, y), model = rows(), net()
+    changed, result = changes(CALLS[name], model, x, y)
+    assert not changed
+    expected = CALLS[name](net().eval(), x, y)
+    assert same(result, expected)
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_a_look_at_the_mode_changes_nothing(name):
+    assert not changes(MODES[name], net(), *rows())[0]
+
+
+def test_the_comparison_sees_what_a_forward_pass_in_training_mode_changes():
+    def careless(model: nn.Module, x: Tensor, y: Tensor) -> None:
+        model(x.data.add_(1)).sum().backward()
+        model.eval()
+        random.random()
+        np.random.rand()
+
+    changed = changes(careless, net(), *rows())[0]
+    assert changed == {"weights and buffers", "modes", "grad", "x", "torch", "numpy", "random"}
+
+
+OBJECTIVES = {
+    name: getattr(objectives, name)(**options)
+    for name, options in {
+        "R2ET": {"k": K},
+        "SSR": {},
+        "AdversarialTraining": {"k": K},
+        "CertifiedRadius": {"k": K},
+        "CrossEntropy": {},
+        "DirectThickness": {"k": K},
+        "EstimatedHessian": {},
+        "ExactHessian": {},
+    }.items()
+}
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_an_objective_changes_neither_inputs_nor_modes_nor_random_states(name):
+    model = nn.Sequential(nn.Linear(FEATURES, 8), nn.Tanh(), nn.Linear(8, 2)).double().train()
+    assert not changes(lambda m, x, y: OBJECTIVES[name](m, x, y, generator=generator()), model, *rows())[0]
+
+
+def test_an_objective_sees_training_mode():
+    model = net().train()
+    before = model[1].running_mean.clone()
+    objectives.CrossEntropy()(model, *rows())
+    assert not torch.equal(model[1].running_mean, before)
+
+
+def test_a_penalty_leaves_batch_statistics_alone():
+    model = net().train()
+    assert not changes(lambda m, x, y: penalty(OBJECTIVES["R2ET"], m, x, generator()), model, *rows())[0]
+
+
+# --- modes ------------------------------------------------------------------------------------------------------
+
+
+class Watching(nn.Module):
+    """Remembers the modes it ran in, slowly enough for threads to overlap."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[bool] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen.append(self.training)
+        time.sleep(0.0005)
+        return x
+
+
+def in_threads(*work: Callable[[], Any]) -> list[Any]:
+    """What each of them returns, at the same time."""
+    found: list[Any] = [None] * len(work)
+
+    def one(number: int) -> None:
+        try:
+            found[number] = work[number]()
+        except Exception as error:
+            found[number] = error
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(len(work))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def test_no_thread_sees_training_mode_and_the_last_one_restores_it():
+    watching = Watching()
+    model = nn.Sequential(*net(), watching).train()
+    model[0].eval()
+    modes = [layer.training for layer in model.modules()]
+    x = rows()[0].detach()
+    # one of the threads measures a part that it shares with the others
+    part = nn.Sequential(model[4], watching)
+    hidden = torch.zeros(N, 8, dtype=torch.float64)
+    jobs = [lambda: r2et.Gradient()(model, x)] * 3 + [lambda: r2et.Gradient()(part, hidden)]
+    for _ in range(5):
+        found = in_threads(*jobs)
+        assert all(torch.equal(one, found[0]) for one in found[:3])
+    assert len(watching.seen) >= 5 * len(jobs)
+    assert not any(watching.seen)
+    assert [layer.training for layer in model.modules()] == modes
+
+
+def test_a_thread_that_leaves_first_does_not_take_evaluation_mode_away():
+    from r2et._modes import evaluating
+
+    model, inside, left = net(), threading.Event(), threading.Event()
+    modes = [layer.training for layer in model.modules()]
+
+    def first() -> None:
+        with evaluating(model):
+            inside.wait(5)
+        left.set()
+
+    def second() -> list[bool]:
+        with evaluating(model):
+            inside.set()
+            left.wait(5)
+            return [layer.training for layer in model.modules()]
+
+    assert not any(in_threads(first, second)[1])
+    assert [layer.training for layer in model.modules()] == modes
+
+
+def test_threads_do_not_count_each_other_s_passes():
+    model, x = nn.Sequential(*net(), Watching()).eval(), rows()[0].detach()
+    explainer = r2et.Activation(layer="2")
+    alone = explainer(model, x)
+    found = in_threads(*[lambda: explainer(model, x)] * 4, *[lambda: validate.piecewise_linear(model, x)] * 2)
+    assert all(isinstance(one, Tensor) and torch.equal(one, alone) for one in found[:4])
+    assert found[4:] == [False, False]
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
+def test_modes_come_back_after_an_error(error):
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Failing(r2et.Gradient):
+        def attribute(self, *args: Any, **options: Any) -> Tensor:
+            raise error
+
+    def call(model: nn.Module, x: Tensor, y: Tensor) -> None:
+        with pytest.raises(error):
+            Failing()(model, x)
+
+    assert not changes(call, net(), *rows())[0]
+
+
+def test_a_smooth_copy_of_a_model_keeps_the_mode_of_what_is_inside():
+    class Noisy(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(FEATURES, 2).double()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.layer(torch.relu(x)) + (torch.randn(1, 2) if self.training else 0)
+
+    smooth = validate.smooth(Noisy().train())
+    r2et.Gradient()(smooth, rows()[0])
+    assert smooth.training
+    assert smooth.model.training
+
+
+def test_an_exported_program_which_has_no_modes_is_explained():
+    model, x = net().eval(), rows()[0].detach()
+    program = torch.export.export(model, (x,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},)).module()
+    assert torch.allclose(r2et.Gradient()(program, x), r2et.Gradient()(model, x))
+    assert all(layer.training for layer in program.modules())
+
+
+def test_buffers_that_a_forward_pass_writes_in_evaluation_mode_come_back():
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(FEATURES, 2).double()
+            self.register_buffer("passes", torch.zeros(()))
+            self.register_buffer("last", torch.zeros(1, 2))
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.passes += 1
+            self.last = self.layer(x)
+            return self.last
+
+    assert not changes(CALLS["thickness"], Counting(), *rows())[0]
+
+
+def test_dropout_in_training_mode_does_not_decide_a_result():
+    (x, _), model = rows(), net()
+    first, second = (attacks.ERAttack(k=K, radius=0.3, steps=5)(model, x).precision for _ in range(2))
+    assert torch.equal(first, second)
+
+
+def test_thickness_without_a_generator_draws_what_torch_would_and_leaves_it_there():
+    (x, _), model = rows(), net()
+
+    def gap(drawn: torch.Generator | None = None) -> Tensor:
+        return r2et.thickness(model, x, K, variant="gap", samples=2, steps=2, generator=drawn)
+
+    torch.manual_seed(3)
+    first = gap()
+    assert torch.equal(first, gap())
+    assert torch.equal(first, gap(torch.Generator().manual_seed(3)))
+    torch.manual_seed(4)
+    assert not torch.equal(first, gap())
+
+
+# --- bad models -------------------------------------------------------------------------------------------------
+
+
+class Bad(nn.Module):
+    """A net whose forward goes through a function first."""
+
+    def __init__(self, function: Callable[[Tensor], Any], layer: nn.Module | None = None) -> None:
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            self.layer = layer or nn.Sequential(nn.Linear(FEATURES, 8), nn.Tanh(), nn.Linear(8, 2))
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(self.function(x))
+
+
+def _add_in_place(x: Tensor) -> Tensor:
+    x += 1
+    return x
+
+
+def _add_behind_autograd(x: Tensor) -> Tensor:
+    x.data.add_(1)
+    return x
+
+
+def _fails(x: Tensor) -> Tensor:
+    raise KeyError("no such column")
+
+
+def _inference(layer: Callable[[], Any]) -> Any:
+    with torch.inference_mode():
+        return layer()
+
+
+X = torch.randn(N, FEATURES, generator=generator())
+CONSTANT = _inference(X[0].clone)
+Y = torch.arange(N) % 2
+
+
+def good() -> Bad:
+    return Bad(lambda x: x)
+
+
+#: the model, its inputs, and what the error says
+BAD: dict[str, tuple[Callable[[], Any], Tensor, str]] = {
+    "random": (lambda: Bad(lambda x: F.dropout(x, 0.5, training=True)), X, "is random, in evaluation mode"),
+    "rarely random": (lambda: Bad(lambda x: F.dropout(x, 0.02, training=True)), X, "is random"),
+    "random by numpy": (lambda: Bad(lambda x: x + 0.01 * float(np.random.rand())), X, "is random"),
+    "random by Python": (lambda: Bad(lambda x: x + 0.01 * random.random()), X, "is random"),
+    "mixing rows": (lambda: Bad(lambda x: x - x.mean(0)), X, "depends on the other rows"),
+    "mixing rows, one row": (lambda: Bad(lambda x: x - x.mean(0)), X[:1], "depends on the other rows"),
+    "counting rows": (lambda: Bad(lambda x: x / len(x)), X, "depends on the other rows"),
+    "batch statistics": (
+        lambda: Bad(nn.BatchNorm1d(FEATURES, track_running_stats=False)),
+        X,
+        "depends on the other rows.*ValueError: Expected more than 1 value per channel",
+    ),
+    "in place": (lambda: Bad(_add_in_place), X, r"overwrites its input.*x = x \+ 1"),
+    "in place, hidden": (lambda: Bad(_add_behind_autograd), X, "overwrites its input"),
+    "in place, first layer": (lambda: Bad(nn.ReLU(inplace=True)), X, "inplace=False"),
+    "NaN": (lambda: Bad(lambda x: x.log()), X, "NaN or infinite logits, first in row 0"),
+    "no tensor": (lambda: Bad(lambda x: x, Dictionary()), X, "must return a tensor of logits.*dict"),
+    "one logit": (lambda: Bad(lambda x: x, nn.Linear(FEATURES, 1)), X, "one column"),
+    "half model": (lambda: good().half(), X, r"layer.0.weight has dtype torch.float16.*model.float\(\)"),
+    "bfloat16": (lambda: good().bfloat16(), X.bfloat16(), "x has dtype torch.bfloat16"),
+    "half logits": (lambda: Bad(lambda x: x, Halved()), X, "logits of dtype torch.float16.*autocast"),
+    "wrong dtype": (
+        good,
+        X.double(),
+        r"x has dtype torch.float64, the model torch.float32: use x.to\(torch.float32\)",
+    ),
+    "features": (good, X[:, :3], r"inputs of shape \(12, 3\).*RuntimeError: mat1 and mat2 shapes"),
+    "images": (good, X.reshape(N, 1, 1, FEATURES)[:, :, :, :4], r"inputs of shape \(12, 1, 1, 4\)"),
+    "device": (lambda: good().to("meta"), X, r"x is on cpu, the model on meta"),
+    "raising": (lambda: Bad(_fails), X, "KeyError: 'no such column'"),
+    "None": (lambda: None, X, "must be a torch.nn.Module.*got None"),
+    "a class": (lambda: nn.Linear, X, "got the class Linear: pass an object of it"),
+    "a function": (lambda: torch.relu, X, "must be a torch.nn.Module.*wrap a function"),
+}
+#: they matter where a model is differentiated
+WITHOUT_GRADIENTS = {
+    "x of inference mode": (good, _inference(X.clone), r"x was created inside torch.inference_mode.*x.clone\(\)"),
+    "weights of inference mode": (
+        lambda: _inference(good),
+        X,
+        r"layer.0.weight was created inside torch.inference_mode.*deepcopy",
+    ),
+    "constants of inference mode": (
+        lambda: Bad(lambda x: x * CONSTANT),
+        X,
+        "tensor that was created inside torch.inference_mode",
+    ),
+}
+
+
+class Dictionary(nn.Module):
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        return {"logits": x}
+
+
+class Halved(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x[:, :2].half()
+
+
+MEASURES: dict[str, Call] = {
+    "Gradient": lambda model, x, y: r2et.Gradient()(model, x),
+    "ERAttack": lambda model, x, y: attacks.ERAttack(k=1, radius=0.1, steps=1)(model, x),
+    "thickness": lambda model, x, y: r2et.thickness(model, x, 1, samples=1, steps=1),
+    "certify": lambda model, x, y: r2et.certify(model, x, 1),
+    "auc": lambda model, x, y: metrics.auc(model, x, y),
+    "audit": lambda model, x, y: r2et.audit(model, x, y, k=1, radii=[0.1], steps=1, budget="fast"),
+}
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("name", {**BAD, **WITHOUT_GRADIENTS})
+def test_a_bad_model_is_named_in_a_sentence_and_nothing_is_changed(name, measure):
+    make, x, words = {**BAD, **WITHOUT_GRADIENTS}[name]
+    if name in WITHOUT_GRADIENTS and measure == "auc":
+        assert 0 <= MEASURES["auc"](make(), x, Y[: len(x)]) <= 1
+        return
+    model, before, states = make(), x.clone(), (torch.get_rng_state(), random.getstate())
+    modes = [layer.training for layer in model.modules()] if isinstance(model, nn.Module) else []
+    with pytest.raises(ModelError, match=f"(?s){words}"):
+        MEASURES[measure](model, x, Y[: len(x)])
+    assert torch.equal(x, before)
+    assert torch.equal(torch.get_rng_state(), states[0])
+    assert random.getstate() == states[1]
+    assert not modes or [layer.training for layer in model.modules()] == modes
+
+
+@pytest.mark.parametrize("measure", [name for name in MEASURES if name != "auc"])
+def test_inference_mode_around_a_measurement_is_named(measure):
+    with torch.inference_mode(), pytest.raises(ModelError, match="inference_mode is active"):
+        MEASURES[measure](good(), X, Y)
+
+
+def test_an_auc_needs_no_gradients():
+    with torch.inference_mode():
+        assert metrics.auc(good(), X, Y) == metrics.auc(good(), X.clone(), Y)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        good(),
+        Bad(lambda x: x.float()),
+        Bad(nn.Dropout(0.5)).train(),
+        Bad(nn.BatchNorm1d(FEATURES)).train(),
+        Bad(lambda x: x + torch.randn(FEATURES, generator=generator())),
+        Bad(lambda x: x + _seeded()),
+        Bad(nn.Identity(), nn.Linear(FEATURES, 2)).requires_grad_(False),
+    ],
+    ids=["plain", "casting", "dropout", "BatchNorm", "own generator", "own seed", "frozen"],
+)
+@pytest.mark.parametrize("measure", [name for name in MEASURES if name != "audit"])
+def test_a_good_model_is_measured(model, measure):
+    if measure != "certify" or type(model.function) in (nn.Dropout, nn.BatchNorm1d, nn.Identity):
+        MEASURES[measure](model, X, Y)
+
+
+def _seeded() -> Tensor:
+    torch.manual_seed(0)
+    return torch.randn(FEATURES)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-3, 1e3])
+def test_rounding_alone_is_no_dependence_on_the_batch(size):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 3))
+    model[4].weight.data *= size
+    r2et.Gradient()(model, torch.randn(50, 64))
+
+
+def test_an_objective_names_a_model_that_overwrites_its_input():
+    x = X.clone()
+    with pytest.raises(ModelError, match="overwrites its input"):
+        objectives.CrossEntropy()(Bad(_add_in_place), x, Y)
+    assert torch.equal(x, X)
+
+
+@pytest.mark.parametrize(
+    ("function", "code"),
+    [
+        (lambda x: x + torch.randn_like(x), "random"),
+        (lambda x: x - x.mean(0), "batch-dependent"),
+        (lambda x: F.dropout(x, 0.5, training=True), "dropout"),
+    ],
+)
+def test_a_check_reports_what_a_measurement_refuses(function, code):
+    report = validate.check(Bad(function), X)
+    assert [finding.code for finding in report.findings if finding.severity == "error"] == [code]
+
+
+# --- how often --------------------------------------------------------------------------------------------------
+
+#: they look at layers or draw without the model
+NO_LOOK = {"piecewise_linear", "extract", "path_explanations", "GaussianNeighbours.draw", "UniformNeighbours.draw"}
+#: one call is made of two
+TWO_CALLS = {"adversarial_auc"}
+
+
+SLOW = ("WorstCase", "TrustRegion", "MinimalFlip", "BoundaryAttack")
+
+
+@pytest.mark.parametrize("name", [name for name in CALLS if not name.startswith(SLOW)])
+def test_one_call_looks_at_the_model_once(name, monkeypatch):
+    from r2et import _preflight
+
+    looks, look = [], _preflight.preflight
+    monkeypatch.setattr(_preflight, "preflight", lambda *args: (looks.append(args), look(*args)))
+    CALLS[name](net(), *rows())
+    assert len(looks) == (0 if name in NO_LOOK else 2 if name in TWO_CALLS else 1)
+
+
+def test_a_look_takes_three_passes_over_at_most_three_rows():
+    from r2et._preflight import preflight
+
+    model, sizes = good(), []
+    model.register_forward_pre_hook(lambda _, args: sizes.append(len(args[0])))
+    preflight(model, X)
+    assert sizes == [3, 3, 1]
+
+
+def test_two_calls_look_twice(monkeypatch):
+    model = good()
+    r2et.Gradient()(model, X)
+    model.function = lambda x: x - x.mean(0)
+    with pytest.raises(ModelError, match="depends on the other rows"):
+        r2et.Gradient()(copy.copy(model), X)
+    with pytest.raises(ModelError, match="depends on the other rows"):
+        r2et.Gradient()(model, X)

@@ -50,6 +50,15 @@ def regular_file(path: Path_, error: type[InputError] = DataError) -> Path:
     return Path(path)
 
 
+def shortened(text: str, most: int = 600) -> str:
+    """A text, cut in the middle if it is long.
+
+    >>> shortened("0123456789" * 99, 20)
+    '0123456789 ... 56789'
+    """
+    return text if len(text) <= most else f"{text[: most // 2]} ... {text[-most // 4 :]}"
+
+
 def in_words(error: BaseException) -> str:
     """The first line of an exception; of the operating system's without number and path, else with its type.
 
@@ -58,8 +67,7 @@ def in_words(error: BaseException) -> str:
     """
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    first = next(iter(str(error).strip().splitlines()), "")
-    told = first if len(first) <= 500 else f"{first[:500]} ..."
+    told = shortened(next(iter(str(error).strip().splitlines()), ""))
     return f"{type(error).__name__}: {told}" if told else type(error).__name__
 
 
@@ -188,7 +196,7 @@ def _fit_fields(value: dict[str, Any], kind: Any, place: str) -> Any:
         if unknown:
             raise _MisfitError(f"{_inside(place, unknown[0])} is nothing that belongs there")
     else:
-        needed = sorted(kind.__required_keys__)
+        needed = [name for name in hints if name in kind.__required_keys__]
     for name in needed:
         if name not in value:
             raise _MisfitError(f"{_inside(place, name)} is missing")

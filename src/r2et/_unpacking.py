@@ -17,7 +17,7 @@ from r2et._foreign import in_words, regular_file
 Array = NDArray[Any]
 
 #: what any file may unpack to, in bytes
-ALWAYS_ALLOWED = 256 * 2**20
+ALWAYS_ALLOWED = 128 * 2**20
 #: beyond that: measured data hardly ever shrink to a hundredth, zeros shrink to a thousandth
 RATIO = 100
 #: the number of a packed variable in MATLAB's format

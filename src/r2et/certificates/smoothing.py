@@ -38,6 +38,7 @@ from r2et._checks import (
     check_path,
     check_positive,
     check_seed,
+    quoted,
 )
 from r2et._files import writing
 from r2et._preflight import measuring
@@ -177,7 +178,7 @@ class NoisyCounts:
                 seed=int(file["seed"]),
             )
         except (ValueError, KeyError, TypeError, IndexError, OverflowError) as error:
-            raise InputError(f"{str(path)!r} is not a file of noisy counts: {error}") from error
+            raise InputError(f"{quoted(path)} is not a file of noisy counts: {error}") from error
 
 
 def noisy_counts(

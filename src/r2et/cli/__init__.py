@@ -12,7 +12,7 @@ import typer
 
 from r2et import __version__
 from r2et._checks import InputError, quoted
-from r2et._foreign import in_words
+from r2et._foreign import in_words, shortened
 from r2et.cli import attack, audit, bench, certify, data, demo, train
 
 #: the environment variable that shows where an error comes from
@@ -53,7 +53,8 @@ def main(arguments: list[str] | None = None) -> None:
         if os.environ.get(DEBUG):
             traceback.print_exception(error)
         code, sentence = _explained(error)
-        typer.echo(f"error: {sentence}", err=True)
+        # what was typed can be of any length
+        typer.echo(f"error: {shortened(sentence, 2400)}", err=True)
         sys.exit(code)
 
 

@@ -19,9 +19,17 @@ if TYPE_CHECKING:
     from r2et.data import Dataset
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-#: what every generator takes
-Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of everything that is drawn.")]
-Limit = Annotated[int, typer.Option(min=1, help="Use at most so many inputs.")]
+
+
+def _checked_seed(seed: int) -> int:
+    """What every generator takes."""
+    if not 0 <= seed < 2**32:
+        raise InputError(f"--seed must be a whole number from 0 to 2**32 - 1, got {quoted(seed)}")
+    return seed
+
+
+Seed = Annotated[int, typer.Option(callback=_checked_seed, help="Seed of everything that is drawn.")]
+Limit = Annotated[int, typer.Option(help="Use at most so many inputs.")]
 Target = Annotated[
     str | None,
     typer.Option(help="Column of the file to predict; of a data set with several labels, which."),
@@ -75,7 +83,7 @@ def parse_radii(text: str) -> tuple[float, ...]:
     except ValueError as error:
         raise InputError(f"--radii takes numbers separated by commas, got {quoted(text)}") from error
     for radius in radii:
-        check_positive("each of --radii", radius)
+        check_positive("radius", radius)
     return radii
 
 

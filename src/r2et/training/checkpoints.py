@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from r2et._checks import CheckpointError, InputError, check_path, quoted
 from r2et._files import WriteError, locked, write_bytes
-from r2et._foreign import read_json, regular_file, typed
+from r2et._foreign import read_json, regular_file, shortened, typed
 from r2et.models import create
 
 FORMAT = "r2et-checkpoint"
@@ -174,7 +174,8 @@ def load_model(folder: str | os.PathLike[str]) -> tuple[nn.Module, dict[str, Any
         model.load_state_dict(tensors, assign=True)
     # a foreign description can make torch raise nearly anything
     except Exception as error:
-        raise CheckpointError(f"the weights in {quoted(path)} do not fit their architecture: {error}") from error
+        told = shortened(str(error))
+        raise CheckpointError(f"the weights in {quoted(path)} do not fit their architecture: {told}") from error
     return model.eval(), saved.get("information", {})
 
 

@@ -1,7 +1,7 @@
-"""Tests and examples run in random order; each finds the process as the first one did, with random numbers of its own.
+"""Tests and examples run in random order; each finds the process as the first one did, with its own random numbers.
 
-Random numbers follow from the seed of the run and the name of the test (or of the fixture that several tests share), so
-that a test draws the same ones alone, in any order and in any process.
+Random numbers follow from the seed of the run and the name of the test (or of the fixture that several tests share),
+so that a test draws the same ones alone, in any order and in any process.
 """
 
 import zlib
@@ -26,6 +26,7 @@ def _own_seed(config: pytest.Config, name: str) -> int:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
+    """One seed for everything, hypothesis too."""
     prepare()
     if config.getoption("hypothesisseed", None) is None:
         from hypothesis import core
@@ -40,6 +41,7 @@ def _how_to_repeat(config: pytest.Config) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
+    """Show the seed at the start."""
     # pytest-randomly says it in the header, which -q leaves out
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and not hasattr(session.config, "workerinput"):
@@ -47,6 +49,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Show the seed at the end, where a failure is read."""
     terminalreporter.write_line(_how_to_repeat(config))
 
 

@@ -69,7 +69,7 @@ def test_without_negative_edges_it_is_the_usual_normalisation():
 
 
 def usual_layer(features, adjacency, layer):
-    """Kipf and Welling's layer, node by node: neighbours and the node itself, weighted by the roots of their degrees."""
+    """Kipf and Welling's layer, node by node: neighbours and the node itself, weighted by roots of degrees."""
     degrees = [1 + sum(row) for row in adjacency]
     rows = []
     for i, row in enumerate(adjacency):

@@ -10,7 +10,7 @@ from tests.report.contents import random_content
 
 
 def content(certified=None, thickness=None, displaced=0.0):
-    """As many rows as there are values; every attack displaces as many reasons on average; the largest norm is 1."""
+    """As many rows as values; every attack displaces as many reasons on average; the largest norm is 1."""
     values = certified if certified is not None else thickness
     made_up = random_content(len(values), 9, 3)
     attacks = [{**entry, "displaced": displaced, "changed": displaced} for entry in made_up.attacks]

@@ -80,7 +80,7 @@ class LocalExecutor(Executor):
 
 @dataclass(frozen=True)
 class RayExecutor(Executor):
-    """Tasks of a Ray cluster, one processor each; without a running cluster, one that this machine alone can reach.
+    """Tasks of a Ray cluster, one processor each; without a running cluster, one that only this machine can reach.
 
     All machines see the records and the work folder under the same path, such as a network drive.
 

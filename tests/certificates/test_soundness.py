@@ -7,10 +7,9 @@ import torch
 from sklearn.datasets import load_breast_cancer, load_digits
 from torch import nn
 
-from r2et import Gradient, GradientTimesInput, SmoothGrad, data, ranking
-from r2et.attacks import BoundaryAttack, MinimalFlip
+from benchmarks.hunting import boundary_attack, hunt, smallest_flips
+from r2et import Gradient, GradientTimesInput, SmoothGrad, data
 from r2et.certificates import certify
-from r2et.validate import piecewise_linear, smooth
 from tests.data.files import REAL
 from tests.models_with_answers import generator
 
@@ -116,82 +115,6 @@ def trained(architecture, name):
     for p in model.parameters():
         p.requires_grad_(False)
     return model.eval(), test
-
-
-def row_times(radius, x):
-    """(N,) in the shape of rows x."""
-    return radius.reshape(-1, *[1] * (x.ndim - 1))
-
-
-def displaced(model, x, points, explainer, k):
-    """How many of the top-k features at x are not among those at points (M, N, ...), (M, N)."""
-    target = model(x).argmax(1)
-    clean = explainer(model, x, target)
-    after = explainer(model, points.flatten(0, 1), target.repeat(len(points))).unflatten(0, points.shape[:2])
-    lost = 1 - ranking.precision_at_k(after, clean.expand_as(after), k)
-    return (lost * k).round().long()
-
-
-def random_points(x, radius, count, seed=0):
-    steps = torch.randn(count, *x.shape, generator=generator(seed), dtype=torch.float64)
-    norms = steps.flatten(2).norm(dim=2).reshape(count, len(x), *[1] * (x.ndim - 1))
-    return x + row_times(radius, x) * steps / norms
-
-
-def pushed_points(model, x, radius, explainer, k, pairs=1, steps=10, seed=None):
-    """Iterates that push the weakest salient features below the strongest others, in each row's own ball."""
-    guide = smooth(model, 10.0) if piecewise_linear(model, x) else model
-    target = model(x).argmax(1)
-    top = ranking.top_k_mask(explainer(model, x, target), k)
-    count = min(pairs, k, top.shape[1] - k)
-    delta = torch.zeros_like(x) if seed is None else random_points(x, radius / 2, 1, seed)[0] - x
-    found = []
-    for step in range(steps):
-        point = (x + delta).requires_grad_()
-        scores = explainer.flatten(explainer.attribute(guide, point, target, True))
-        weakest = scores.masked_fill(~top, torch.inf).topk(count, largest=False).values
-        strongest = scores.masked_fill(top, -torch.inf).topk(count).values
-        loss = ((weakest - strongest).sum(1) / scores.detach().abs().amax(1).clamp_min(1e-300)).sum()
-        slope = torch.autograd.grad(loss, point)[0] if loss.requires_grad else torch.zeros_like(x)
-        slope = slope.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)  # of attributions that all but vanish
-        size = radius * max(0.1, 0.8**step) / slope.flatten(1).norm(dim=1).clamp_min(1e-300)
-        delta = delta - row_times(size, x) * slope
-        length = delta.flatten(1).norm(dim=1).clamp_min(1e-300)
-        delta = delta * row_times((radius / length).clamp_max(1.0), x)
-        found.append(x + delta)
-    return torch.stack(found)
-
-
-def hunt(model, x, limits, explainer, k, share=0.999):
-    """Whether an attack displaces more than m features at `share` of limits[:, m], bool (N,)."""
-    caught = torch.zeros(len(x), dtype=torch.bool)
-    for m in sorted({0, 1, k // 2}):
-        if m >= limits.shape[1]:
-            continue
-        radius = share * limits[:, m].clamp_max(1e3)
-        points = [
-            random_points(x, radius, 10, seed=m),
-            pushed_points(model, x, radius, explainer, k, pairs=m + 1),
-            pushed_points(model, x, radius, explainer, k, pairs=m + 1, steps=6, seed=m),
-        ]
-        caught |= (displaced(model, x, torch.cat(points), explainer, k) > m).any(0)
-    return caught
-
-
-def smallest_flips(model, x, explainer, k):
-    """Norms of the smallest flips that MinimalFlip finds, infinite where it finds none."""
-    found = MinimalFlip(k=k, radius=20.0, explainer=explainer)(model, x)
-    return torch.where(found.precision < 1, found.distance, torch.inf)
-
-
-def boundary_attack(model, x, radius, explainer, k):
-    """Rows that BoundaryAttack changes at a budget that lies inside of their radius."""
-    caught = torch.zeros(len(x), dtype=torch.bool)
-    budget = float(0.999 * radius[radius > 0].median().clamp_max(1e3))
-    rows = (radius > budget).nonzero().squeeze(1)
-    found = BoundaryAttack(k=k, radius=budget, steps=20, explainer=explainer)(model, x[rows])
-    caught[rows] = found.precision < 1
-    return caught
 
 
 def median_ratio(radius, flips):

@@ -8,7 +8,7 @@ from r2et import Gradient, GradientTimesInput, SmoothGrad, ranking
 from r2et.certificates import certify
 from r2et.enclosure.activations import LeakyReLU, MaxPool
 from r2et.enclosure.problems import Reading
-from tests.models_with_answers import generator, normal
+from tests.models_with_answers import generator, mlp, normal
 
 EXPLAINERS = [Gradient(), GradientTimesInput(), SmoothGrad(samples=3, sigma=1e-3, score="log-odds")]
 
@@ -162,6 +162,16 @@ def test_a_neuron_on_its_hinge_in_an_earlier_layer(weight):
     changed = torch.tensor(top(model, near, Gradient())) != torch.tensor(top(model, x, Gradient()))
     assert changed.any()
     assert float((near - x).norm(dim=1)[changed.squeeze(1)].min()) >= radius
+
+
+@pytest.mark.parametrize("explainer", EXPLAINERS)
+@pytest.mark.parametrize("activation", [nn.GELU, nn.ReLU])
+def test_logits_that_are_copies_of_each_other_rank_nothing(explainer, activation):
+    """The log-odds are constant; what is left of their gradient is rounding, and no list of it is certified."""
+    model = mlp(4, 4, hidden=5, seed=3, activation=activation)
+    with torch.no_grad():
+        model[2].weight[1:], model[2].bias[1:] = model[2].weight[0].clone(), model[2].bias[0].clone()
+    assert not certify(model, normal(20, 4, seed=2), 2, explainer).radius.any()
 
 
 def sparse(*shape, seed):

@@ -6,14 +6,15 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
 
-from r2et import Gradient, GradientTimesInput, SmoothGrad
+from benchmarks.hunting import KINDS, TRAITS, drawn_case, hunt, smallest_flips
+from r2et import Gradient
 from r2et.certificates import certify, deterministic
-from r2et.enclosure import Box, attributions, march
+from r2et.enclosure import Box, attributions, extract, march
+from r2et.enclosure.activations import MaxPool
 from tests.certificates.test_deterministic import neuron
-from tests.certificates.test_soundness import K, hunt, smallest_flips, trained
-from tests.models_with_answers import generator, normal
+from tests.certificates.test_soundness import K, trained
+from tests.certificates.test_ties import EXPLAINERS, Pooled
 
 
 def caught(model, x, radius, k=K, explainer=None):
@@ -111,60 +112,52 @@ def test_radii_that_are_too_large_are_caught(share):
     assert float(caught(model, x, share * certify(model, x, K).radius).double().mean()) > 0.5
 
 
-ACTIVATIONS = {
-    "smooth": [
-        nn.Softplus(),
-        nn.Softplus(5.0),
-        nn.Softplus(3.0, 4.0),
-        nn.Tanh(),
-        nn.Sigmoid(),
-        nn.GELU(),
-        nn.SiLU(),
-    ],
-    "kinked": [nn.ReLU(), nn.LeakyReLU(0.2), nn.LeakyReLU(-0.3)],
-}
-EXPLAINERS = [
-    Gradient(),
-    Gradient(reduce="signed"),
-    Gradient(score="logit"),
-    Gradient(score="margin"),
-    GradientTimesInput(),
-    GradientTimesInput(reduce="signed", score="margin"),
-    SmoothGrad(samples=2, sigma=0.3, score="log-odds"),
-]
-
-
 @settings(max_examples=15, deadline=None, derandomize=True)  # more of them by hand: a find must not depend on luck
 @given(data=st.data(), seed=st.integers(0, 10**6))
 def test_random_networks_hold(data, seed):
-    n, classes = data.draw(st.integers(2, 6)), data.draw(st.integers(2, 4))
-    k = data.draw(st.integers(1, n - 1))
-    kinds = data.draw(st.sampled_from(list(ACTIVATIONS.values())))
-    scale = data.draw(st.sampled_from([0.3, 1.0, 2.0, 5.0]))
-    skip = data.draw(st.booleans())
-    explainer = data.draw(st.sampled_from(EXPLAINERS))
-    layers, before = [], n
-    for width in data.draw(st.lists(st.integers(1, 7), min_size=1, max_size=3)):
-        layers += [nn.Linear(before, width), data.draw(st.sampled_from(kinds))]
-        before = width
-    model = Skip(nn.Sequential(*layers, nn.Linear(before, classes)), n, classes, skip).double()
-    source = generator(seed)
-    with torch.no_grad():
-        for p in model.parameters():
-            p.copy_(scale * torch.randn(p.shape, generator=source, dtype=torch.float64) / p.shape[-1] ** 0.5)
-    x = normal(5, n, seed=seed)
-    certificate = certify(model, x, k, explainer, prediction=data.draw(st.booleans()))
+    kind, trait = data.draw(st.sampled_from(list(KINDS)[:3])), data.draw(st.sampled_from(TRAITS))
+    case = drawn_case(seed, 5, kind, trait)
+    certificate = certify(case.model, case.x, case.k, case.explainer, prediction=data.draw(st.booleans()))
     assert (certificate.limits >= 0).all()
     assert (certificate.limits[:, 1:] >= certificate.limits[:, :-1]).all()
-    assert not hunt(model, x, certificate.limits, explainer, k).any()
+    assert not hunt(case.model, case.x, certificate.limits, case.explainer, case.k).any()
 
 
-class Skip(nn.Module):
-    """A net, with or without a direct way from the input to the logits."""
+@pytest.mark.parametrize("trait", TRAITS[1:])
+@pytest.mark.parametrize("kind", KINDS)
+def test_awkward_networks_hold(kind, trait):
+    """Copies of neurons, dead ones, inputs on hinges and windows full of ties."""
+    case = drawn_case(sorted(KINDS).index(kind), 4, kind, trait)
+    certificate = certify(case.model, case.x, case.k, case.explainer)
+    assert not hunt(case.model, case.x, certificate.limits, case.explainer, case.k, draws=4).any()
 
-    def __init__(self, net, n, classes, skip):
-        super().__init__()
-        self.net, self.direct, self.skip = net, nn.Linear(n, classes), skip
 
-    def forward(self, x):
-        return self.net(x) + self.direct(x) if self.skip else self.net(x)
+def tied_windows(case):
+    """How many windows of max-pooling have an entry that equals the winner, at each input."""
+    network = extract(case.model, case.x.shape[1:])
+    pools = [
+        (layer.activation, z)
+        for layer, z in zip(network.layers, network.forward(case.x)[0], strict=True)
+        if hasattr(layer.activation, "winner")
+    ]
+    windows = [pool.windows(z, -torch.inf) for pool, z in pools]
+    return sum(((z == z.amax(-1, keepdim=True)).sum(-1) > 1).sum(1) for z in windows)
+
+
+def test_the_draws_are_as_awkward_as_they_claim():
+    cases = {trait: [drawn_case(seed, 4, "max-pooling of units", trait) for seed in range(6)] for trait in TRAITS}
+    tied = {trait: sum(int(tied_windows(case).sum()) for case in found) for trait, found in cases.items()}
+    assert tied["plain"] == 0
+    assert tied["copies"] > 10
+    assert tied["whole numbers"] > 5
+    assert any((case.model.units.weight == 0).all(1).any() for case in cases["dead"])
+    assert all((case.x == 0).any() and not case.model.units.bias.any() for case in cases["zeros"])
+
+
+@pytest.mark.parametrize("explainer", EXPLAINERS)
+def test_slopes_halfway_between_the_sides_of_a_tie_are_caught(explainer, monkeypatch):
+    """Three equal entries of a window, each with a slope of 1/2, let a hinge disappear."""
+    monkeypatch.setattr(MaxPool, "slope_at", lambda self, z: sum(self.slope(z, z)) / 2)
+    model, x = Pooled(), torch.tensor([[1.0, 1.0, 0.0]], dtype=torch.float64)
+    certificate = certify(model, x, 1, explainer)
+    assert hunt(model, x, certificate.limits.clamp_max(1.0), explainer, 1).all()

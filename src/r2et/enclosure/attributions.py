@@ -56,11 +56,13 @@ class Attributions:
         network, slopes = self.network, self._start.slopes
         pulls = [torch.zeros_like(slope.center) for slope in slopes]
         total = self.points.new_zeros(self.points.shape)
-        for source, matrix in self.head.matrices.items():
-            pulls[source] = pulls[source] + matrix.abs().sum(1)
-        last = len(network.layers)
+        last, rows = len(network.layers), self.head.rows.abs().sum(1)
+        for source, matrix in network.logits.matrices.items():
+            if source != INPUT:
+                # not the head's own matrices: where the logits are alike, what is left of them is rounding itself
+                pulls[source] = pulls[source] + rows @ matrix.abs()
         if last in network.blocks:
-            total = total + self.head.rows.abs().sum(1) @ network.base[network.blocks[last]].abs()
+            total = total + rows @ network.base[network.blocks[last]].abs()
         for number in reversed(range(last)):
             back = pulls[number] * (1 + slopes[number].magnitude)
             for source, matrix in network.layers[number].matrices.items():

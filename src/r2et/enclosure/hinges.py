@@ -58,8 +58,8 @@ def _hinges(network: Network, x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Layer by layer, what each neuron is away from its hinge (N, m), and the slope towards it (N, m, n).
 
     Slopes are those that the backward pass takes at x. Where x lies on a hinge they hold on one side alone, which
-    does no harm: if the neuron moves at all, its own distance is 0 and no region is left; if it does not move, then
-    nothing that is computed from it moves with either slope.
+    does no harm: if the neuron moves at all, its own distance is 0 and no region is left; if it does not move,
+    then nothing that is computed from it moves with either slope.
     """
     values: dict[int, Tensor] = {INPUT: x}
     slopes: list[Box] = []

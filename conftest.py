@@ -1,7 +1,7 @@
-"""Tests and examples run in random order; each finds the process as the first one did, with its own random numbers.
+"""Tests and examples run in random order; each finds the process as the first did, with its own random numbers.
 
-Random numbers follow from the seed of the run and the name of the test (or of the fixture that several tests share),
-so that a test draws the same ones alone, in any order and in any process.
+Random numbers follow from the seed of the run and the name of the test (or of the fixture that tests share), so
+that a test draws the same ones alone, in any order and in any process.
 """
 
 import zlib

@@ -167,11 +167,12 @@ def test_faithfulness_gives_the_means():
 
 
 def test_few_passes_when_rows_are_few():
-    calls = []
+    sizes = []
     model = net()
-    model.register_forward_hook(lambda *_: calls.append(1))
+    model.register_forward_hook(lambda _, inputs, __: sizes.append(len(inputs[0])))
     metrics.comprehensiveness(model, torch.randn(6, 5, dtype=torch.float64))
-    assert len(calls) == 3  # predictions, explanation, and all k at once
+    assert len([size for size in sizes if size >= 6]) == 3  # predictions, explanation, and all k at once
+    assert len(sizes) == 6  # and one look at the model on a few rows
 
 
 def test_no_pass_is_larger_than_the_chunk():

@@ -44,7 +44,7 @@ def keep_arrays(path: Path) -> None:
     Store(path.parent, path.parent).keep_arrays(CELL, "attacks", {"x": torch.rand(999)})
 
 
-CELL = Cell("adult", "r2et", {}, 0, {})
+CELL = Cell("adult", "r2et")
 FUNCTIONS = {
     "report.html": lambda path: report.write(random_content(300, 20, 3), path),
     "record.json": lambda path: write_json(path, {"values": list(range(2000))}),

@@ -196,7 +196,7 @@ def test_named_arguments_are_read():
 )
 def test_what_cannot_be_followed_is_named(model, words):
     with pytest.raises(r2et.ModelError, match=words):
-        certify(model.double(), normal(2, 4), 1)
+        extract(model.double(), torch.Size([4]))
 
 
 def test_precisions_must_agree():

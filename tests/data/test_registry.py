@@ -172,7 +172,9 @@ HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "load-data.md"
 
 def test_the_how_to_page_adds_a_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "REGISTRY", dict(registry.REGISTRY))
-    (example,) = re.findall(r"```py\n(.*?)```", HOW_TO.read_text(), re.DOTALL)
+    (example,) = [
+        code for code in re.findall(r"```python\n(.*?)```", HOW_TO.read_text(), re.DOTALL) if "@register" in code
+    ]
     exec(example, {})
     rows = [f"{age},{job},{home},{paid}" for age in range(9) for job in ("yes", "?") for home, paid in PAIRS]
     files.write_lines(tmp_path / "credit" / "credit.csv", ["age,job,housing,paid", *rows])

@@ -151,9 +151,9 @@ class Fixed(nn.Module):
 
 BAD_MODELS = {
     "probabilities": (lambda u: u.softmax(1), "probabilities"),
-    "one column": (lambda u: u[:, :1], r"\(4, 1\)"),
-    "one axis": (lambda u: u[:, 0], r"\(4,\)"),
-    "three axes": (lambda u: u[:, None], r"\(4, 1, 2\)"),
+    "one column": (lambda u: u[:, :1], r"\(3, 1\)"),  # of the rows that are looked at
+    "one axis": (lambda u: u[:, 0], r"\(3,\)"),
+    "three axes": (lambda u: u[:, None], r"\(3, 1, 2\)"),
     "wrong rows": (lambda u: u[:2], r"\(2, 2\)"),
     "tuple": (lambda u: (u, u), "tuple"),
     "dictionary": (lambda u: {"logits": u}, "dict"),
@@ -205,7 +205,7 @@ def test_models_without_gradients(name, way):
         (torch.tensor([0, -1, 1, 0]), "label -1 in row 1"),
         (torch.tensor([0, 1]), "2 labels for 4 rows"),
         (torch.tensor([0.0, 1.0, 1.0, 0.0]), r"torch\.float32"),
-        (torch.tensor([[0], [1], [1], [0]]), r"\(4, 1\)"),
+        (torch.tensor([[0], [1], [1], [0]]), r"\(3, 1\)"),  # of the rows that are looked at
         (1, "int"),
     ],
 )

@@ -297,7 +297,7 @@ def test_pairs_of_inputs():
 
 def test_neurons_are_called_neurons():
     found = r2et.audit(
-        mlp(5), X, Y, k=2, radii=(2.0,), explainer=r2et.Activation(layer="0"), feature_names="abcde", **QUICK
+        mlp(5), X, Y, k=2, radii=(2.0,), explainer=r2et.Activation(layer="0"), feature_names=list("abcde"), **QUICK
     )
     page = Page(report.render(found))
     assert set(page.data["features"].values()) <= {f"neuron {i}" for i in range(8)}

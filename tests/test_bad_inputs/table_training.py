@@ -335,8 +335,6 @@ TRAINING = [
     row("loading.read_frame: path", lambda: loading.read_frame(5), "path=5"),
     row("loading.read_frame: nowhere", lambda: loading.read_frame("no.csv"), "'no.csv'", family=DataError),
     row("loading.read_table: path", lambda: loading.read_table(None, "y"), "path=None"),
-    row("loading.read_origin: folder", lambda: loading.read_origin(5), "folder=5"),
-    row("loading.save_origin: origin", lambda: loading.save_origin("rows", "."), "origin='rows'"),
     row("loading.numeric_inputs: frame", lambda: loading.numeric_inputs(TABLE), "frame", "DataFrame"),
     row("loading.numeric_inputs: text", lambda: loading.numeric_inputs(FRAME.assign(f="a")), "numbers: f"),
     row("loading.class_order: labels", lambda: loading.class_order(LABELS), "labels", "Series"),

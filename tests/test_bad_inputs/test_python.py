@@ -126,12 +126,13 @@ def small_audit() -> Any:
 
 
 def test_a_report_that_cannot_be_written(small_audit, tmp_path) -> None:
-    for path, words in ((5, "path=5"), (None, "path=None"), (tmp_path / "no" / "a.html", "cannot be written to")):
+    (tmp_path / "file").touch()
+    for path, words in ((5, "path=5"), (None, "path=None"), (tmp_path / "file" / "a.html", "cannot write")):
         with pytest.raises(InputError, match=words):
             small_audit.to_html(path)
-    with pytest.raises(InputError, match="cannot be written to"):
+    with pytest.raises(InputError, match=r"cannot write .*it is a folder"):
         small_audit.to_html(tmp_path)
-    assert not list(tmp_path.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_bad_arguments_of_a_fitted_classifier(tmp_path) -> None:

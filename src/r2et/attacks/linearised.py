@@ -95,7 +95,8 @@ class View:
             rivals = found.logits.scatter(1, search.target[:, None], -torch.inf)
             margin = logit(found.logits, search.target) - rivals.amax(1)
         values = shares.detach()
-        top = ranking.top_k_mask(found.scores.detach(), search.k)
+        # where the model has no value the judge refuses the point; until then it needs some set
+        top = ranking.top_k_mask(found.scores.detach().nan_to_num(), search.k)
         # a feature that has left or entered the set is not looked at again
         weak = values.masked_fill(~(search.top & top), torch.inf).topk(self.sizes[0], largest=False)
         strong = values.masked_fill(search.top | top, -torch.inf).topk(self.sizes[1])

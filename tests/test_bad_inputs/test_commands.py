@@ -13,7 +13,7 @@ from r2et.cli import main
 from tests.test_bad_inputs.bad_files import LONG, change, listing, put
 from tests.test_bad_inputs.conftest import NETS, people
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(60, func_only=True)
 
 #: files of the folder {here}; people.csv, model/, net/ and records/ are beside them
 FILES = {

@@ -39,7 +39,7 @@ from tests.test_bad_inputs.bad_files import (
     zipped,
 )
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(60, func_only=True)
 HUGE = 10**9
 DEEP = b'{"format": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
 #: 99 levels: few enough for Python, more than any file of r2et

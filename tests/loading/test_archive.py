@@ -351,7 +351,29 @@ def test_calls_with_very_many_arguments_are_refused(good):
         node["inputs"][0]["arg"] = {"as_ints": [1] * 300_000}
         document["graph_module"]["graph"]["nodes"].insert(1, node)
 
-    refused(altered(good, MODEL, change), "arguments")
+    refused(altered(good, MODEL, change), "200000 arguments")
+
+
+def test_very_many_calls_are_refused(good):
+    def change(document):
+        nodes = document["graph_module"]["graph"]["nodes"]
+        for number in range(10_001):
+            node = copy.deepcopy(nodes[1])
+            node["outputs"][0]["as_tensor"]["name"] = f"more_{number}"
+            nodes.append({**node, "metadata": {}, "name": None})
+
+    refused(altered(good, MODEL, change), "10000 calls")
+
+
+def test_a_deep_path_makes_no_deep_module(saved, good):
+    def change(document):
+        metadata = document["graph_module"]["graph"]["nodes"][1]["metadata"]
+        metadata["nn_module_stack"] = f"key,{'.'.join('a' * 10**5)},torch.nn.modules.activation.ReLU"
+
+    x = torch.randn(3, 5)
+    program = load_program(altered(good, MODEL, change))
+    assert len(list(program.modules())) == 4
+    assert torch.equal(program(x), saved[0](x))
 
 
 def test_truth_values_are_0_or_1(tmp_path):

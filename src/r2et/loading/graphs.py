@@ -18,8 +18,11 @@ from r2et.loading.sizes import size_of
 
 #: the major version of the schema that is read
 _SCHEMA = 8
-#: arguments of all calls together: fx writes them as Python and compiles it
-_MOST_ARGUMENTS = 200_000
+#: what a program may cost: fx writes every call and every argument as Python, and compiles it
+_MOST = 200_000
+_CALL, _MODULE, _ARGUMENT = 20, 4, 1
+#: parts of the path of a module
+_DEEPEST = 64
 #: what a signature calls the tensors that a program holds, and where it puts their names
 _HELD = {"parameter": "parameter_name", "buffer": "buffer_name", "tensor_constant": "tensor_constant_name"}
 
@@ -77,7 +80,7 @@ class GraphReader:
         self.metas, self.tensors = entry(self.stored, "tensor_values", dict), archive.tensors
         self.root, self.graph = nn.Module(), fx.Graph()
         self.values: dict[str, fx.Node] = {}
-        self.left = _MOST_ARGUMENTS
+        self.left = _MOST
         self.single, self.several = self._kinds(), self._kinds_of_lists()
 
     def read(self) -> Source:
@@ -144,8 +147,8 @@ class GraphReader:
         if hint is None and len(results) == 1 and only(results[0])[0] == "as_tensor":
             hint = entry(only(results[0])[1], "name", str)
         call = self.graph.create_node("call_function", function, arguments, named, _hint(hint))
-        stack = entry(node, "metadata", dict).get("nn_module_stack")
-        call.meta["nn_module_stack"] = _stack(stack)
+        call.meta["nn_module_stack"] = stack = _stack(entry(node, "metadata", dict).get("nn_module_stack"))
+        self._spend(_CALL + _MODULE * sum(path.count(".") for path, _ in stack.values()))
         if target not in ARITHMETIC and len(results) != len(function._schema.returns):
             raise InputError(f"{shown(target)} returns {len(function._schema.returns)} values, not {len(results)}")
         self._results(call, results)
@@ -170,7 +173,7 @@ class GraphReader:
             return
         parts = [("as_tensor", part) for part in items(kinds[0][1])] if len(kinds) == 1 else kinds
         for number, (kind, part) in enumerate(parts):
-            self._spend(1)
+            self._spend(_CALL)
             hint = part.get("name") if kind == "as_tensor" and isinstance(part, dict) else None
             item = self.graph.create_node("call_function", getitem, (call, number), {}, _hint(hint))
             self._result(item, kind, part)
@@ -195,11 +198,11 @@ class GraphReader:
     # --- arguments ----------------------------------------------------------------------------------------------
 
     def _argument(self, kind: str, value: Any) -> Any:
-        self._spend(1)
+        self._spend(_ARGUMENT)
         if kind in self.single:
             return self.single[kind](value)
         if kind in self.several:
-            self._spend(len(items(value)))
+            self._spend(_ARGUMENT * len(items(value)))
             return [self.several[kind](item) for item in value]
         raise InputError(f"an argument is of the kind {shown(kind)}, which r2et does not read")
 
@@ -232,10 +235,10 @@ class GraphReader:
             raise InputError(f"it uses the value {shown(name)} before it is computed")
         return self.values[name]
 
-    def _spend(self, arguments: int) -> None:
-        self.left -= arguments
+    def _spend(self, cost: int) -> None:
+        self.left -= cost
         if self.left < 0:
-            raise InputError(f"its calls have more than {_MOST_ARGUMENTS} arguments")
+            raise InputError(f"it has more than {_MOST // _CALL} calls, or {_MOST} arguments of calls")
 
 
 def _hint(name: Any) -> str | None:
@@ -247,4 +250,4 @@ def _hint(name: Any) -> str | None:
 def _stack(text: Any) -> dict[str, tuple[str, str]]:
     """The module that made a call: its key, and its path and its class."""
     last = text.rsplit(";", 1)[-1].split(",") if isinstance(text, str) else []
-    return {last[0]: (last[1], last[-1])} if len(last) >= 3 else {}
+    return {last[0]: (last[1], last[-1])} if len(last) >= 3 and last[1].count(".") < _DEEPEST else {}

@@ -47,6 +47,37 @@ def draw_certificates(results: dict[str, Any], path: Path, save: Any) -> None:
     save(figure, path)
 
 
+def soundness_section(results: dict[str, Any]) -> str:
+    """The hunt on random networks, for the end of the page."""
+    by, control, settings = results["by"], results["control"], results["settings"]
+    lines = [
+        "",
+        "## The hunt",
+        "",
+        "<!-- made by docs/make_figures.py from benchmarks/results/soundness.json -->",
+        "",
+        f"`{results['command']}`",
+        "",
+        f"{results['networks']} random networks with {settings['rows']} inputs each, {results['cases']} cases, attacked at "
+        f"{settings['share']:g} of every certified limit: MinimalFlip, BoundaryAttack, steps that follow each row's own "
+        "gap, random directions, steps just over the nearest hinges. Attacks that got inside a certificate: "
+        f"**{results['violations']}**. The largest certified radius was {results['largest certified / attack']:.4f} of the "
+        f"smallest attack found; {results['with a radius above zero']} cases have a radius above 0.",
+        "",
+        f"The same attacks at {control['share']:g} times the radius changed the list in {control['caught']} of "
+        f"{control['cases']} cases: the hunt can find something.",
+        "",
+        "*Copies* are neurons with the weights of their neighbours, which tie in every window; *dead* ones have no weights; "
+        "*zeros* are networks without biases and inputs with zeros, on their hinges; *whole numbers* are weights and "
+        "inputs that are rounded, so that windows and hinges tie by chance.",
+        "",
+        "| drawn | cases |",
+        "|---|---|",
+    ]
+    lines += [f"| {name} | {count} |" for name, count in by.items()]
+    return "\n".join(lines) + "\n"
+
+
 def certificates_page(results: dict[str, Any]) -> str:
     settings, curve, speed = results["settings"], results["curve"], results["speed"]
     brackets = results["brackets"]

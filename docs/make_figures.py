@@ -14,7 +14,7 @@ from r2et import precision_at_k
 
 sys.path.insert(0, str(Path(__file__).parent))
 from bench_pages import PAGES, draw_all, readme_table, results
-from certificate_pages import certificates_page, draw_certificates
+from certificate_pages import certificates_page, draw_certificates, soundness_section
 from concept_figures import draw_concepts
 
 ROOT = Path(__file__).parent.parent
@@ -193,7 +193,9 @@ def main() -> None:
     (ROOT / "docs" / "results" / "attacks.md").write_text(attacks_page(attacks))
     certificates = json.loads((RESULTS / "certificates.json").read_text())
     draw_certificates(certificates, IMAGES / "certificates.svg", save)
-    (ROOT / "docs" / "results" / "certificates.md").write_text(certificates_page(certificates))
+    soundness = json.loads((RESULTS / "soundness.json").read_text())
+    page = certificates_page(certificates) + soundness_section(soundness)
+    (ROOT / "docs" / "results" / "certificates.md").write_text(page)
     speed = json.loads((RESULTS / "speed.json").read_text())
     (ROOT / "docs" / "results" / "speed.md").write_text(speed_page(speed))
 

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from torch import fx, nn
+from torch import Tensor, fx, nn
 
 from r2et.explain.twins import twin
 
@@ -51,9 +51,9 @@ def plain_leaf(layer: nn.Module) -> bool:
 class _Tracer(fx.Tracer):
     def record(self, root: nn.Module, leaf: Leaf) -> fx.Graph:
         """The graph of a module that may be changed."""
-        self.root, self.tensor_attrs = root, {}
-        self.graph = fx.Graph(tracer_cls=type(self))
         modules = dict(root.named_modules())
+        self.root, self.tensor_attrs = root, dict(_plain_tensors(modules))
+        self.graph = fx.Graph(tracer_cls=type(self))
         shown = list(self._show_parameters(modules))
         for name, module in modules.items():
             # compiled code would be run as it is
@@ -77,8 +77,7 @@ class _Tracer(fx.Tracer):
                 if parameter is None:
                     continue
                 if id(parameter) not in symbols:
-                    target = f"{path}.{name}" if path else name
-                    symbols[id(parameter)] = self.create_proxy("get_attr", target, (), {})
+                    symbols[id(parameter)] = self.create_proxy("get_attr", _join(path, name), (), {})
                 module.__dict__[name] = symbols[id(parameter)]
                 yield module, name
 
@@ -89,3 +88,15 @@ class _Tracer(fx.Tracer):
         module.__dict__["forward"] = forward
         for hooks in HOOKS:
             module.__dict__[hooks] = OrderedDict()
+
+
+def _plain_tensors(modules: dict[str, nn.Module]) -> Iterator[tuple[Tensor, str]]:
+    """Tensors that are attributes without being parameters or buffers, with their names."""
+    for path, module in modules.items():
+        for name, value in module.__dict__.items():
+            if isinstance(value, Tensor):
+                yield value, _join(path, name)
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

@@ -46,7 +46,7 @@ MODELS = {
     "options": Any,
     "program": lambda: fx.symbolic_trace(Everything()),
     "models": lambda: nn.Sequential(MLP(4, 3), MLP(3, 2)),
-    "image": lambda: CNN(1, 10, 2, filters=(2, 2), hidden=(4,)),
+    "image": lambda: CNN(1, 10, 2, filters=(2, 2), hidden=(4, 4)),
     "compiled": lambda: compiled(mlp(4)),
 }
 

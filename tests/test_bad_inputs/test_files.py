@@ -58,14 +58,11 @@ def refused(tmp_path, kind, words, read):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 600 * 2**10, "600 MB were taken"
 
 
-def _title(row):
-    """The name of a row; that of a function would hold an address, which differs between two processes."""
-    return "-".join(getattr(value, "__name__", f"{value!r:.40}") for value in row[:2])
-
-
 def rows(table):
     """Parameters of a table whose last entries are the words."""
-    return pytest.mark.parametrize("row", table, ids=_title)
+    # not named after functions and packed files: they hold addresses and times, which differ between two processes
+    titles = [f"{row[0]!r:.40}-{number}" for number, row in enumerate(table)]
+    return pytest.mark.parametrize("row", table, ids=titles)
 
 
 # --- whatever is read: what is not a file ---------------------------------------------------------------------

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from benchmarks.hunting import drawn_case
 from r2et import Gradient, GradientTimesInput, SmoothGrad, ranking
 from r2et.certificates import certify
 from r2et.enclosure.activations import LeakyReLU, MaxPool
@@ -172,6 +173,19 @@ def test_logits_that_are_copies_of_each_other_rank_nothing(explainer, activation
     with torch.no_grad():
         model[2].weight[1:], model[2].bias[1:] = model[2].weight[0].clone(), model[2].bias[0].clone()
     assert not certify(model, normal(20, 4, seed=2), 2, explainer).radius.any()
+
+
+def test_runner_up_classes_that_tie_leave_no_margin_to_certify():
+    """Rounding names one of them in the model and the other in its layers: no reason to refuse the batch."""
+    case = drawn_case(127, 10)
+    logits = case.model(case.x)
+    second, third = logits.scatter(1, logits.argmax(1, keepdim=True), -torch.inf).topk(2).values.T
+    tied = (second - third).abs() < 1e-12
+    assert case.explainer.score == "margin"
+    assert 0 < int(tied.sum()) < len(tied)
+    radius = certify(case.model, case.x, case.k, case.explainer).radius
+    assert float(radius[tied].max()) < 1e-12
+    assert float(radius[~tied].max()) > 1e-3
 
 
 def sparse(*shape, seed):

@@ -26,7 +26,6 @@ from r2et.enclosure.network import Network
 from r2et.enclosure.problems import Problem, Reading, why_not
 from r2et.explain import Explainer, Gradient, SmoothGrad
 from r2et.explain.base import checked_target
-from r2et.scores import runner_up_class
 
 Method = Literal["auto", "deterministic", "piecewise", "smoothing", "first-order"]
 
@@ -150,8 +149,7 @@ def _runner_up_radius(problem: Problem) -> Tensor:
     classes = problem.logits.shape[1]
     if classes == 2:
         return torch.full_like(problem.logits[:, 0], torch.inf)
-    second = runner_up_class(problem.logits, problem.target)
-    above = other_classes(second, classes, leave=problem.target)
+    above = other_classes(problem.runner_up, classes, leave=problem.target)
     return order_radii(problem.attributions.network, problem.attributions.x, problem.logits, above)
 
 

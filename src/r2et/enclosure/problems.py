@@ -14,7 +14,7 @@ from r2et.enclosure.network import Network
 from r2et.enclosure.pairs import Pairs
 from r2et.enclosure.reading import extract
 from r2et.explain import Explainer, Gradient, GradientTimesInput, SmoothGrad
-from r2et.scores import Score
+from r2et.scores import Score, runner_up_class
 
 #: the explainers whose derivatives can be enclosed; a subclass may explain something else
 ENCLOSED = (Gradient, GradientTimesInput, SmoothGrad)
@@ -56,12 +56,14 @@ class Problem:
         pairs: the functionals that are to stay positive.
         logits: at x, (N, C).
         target: the explained class, (N,).
+        runner_up: the other class with the largest logit, as the model has it, (N,).
     """
 
     attributions: Attributions
     pairs: Pairs
     logits: Tensor
     target: Tensor
+    runner_up: Tensor
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,9 @@ class Reading:
         size = chunk_size or self._rows_at_once(x[0].numel())
         for part, label in zip(x.detach().double().split(size), target.split(size), strict=True):
             flat = part.flatten(1)
-            logits = self._checked_logits(part)
+            logits, real = self._checked_logits(part)
+            # where two classes tie, rounding may name another one here than in the model
+            runner_up = runner_up_class(real, label)
             with torch.enable_grad():
                 values = (
                     self.explainer.attribute(self.model, part.clone().requires_grad_(), label).detach().flatten(1)
@@ -98,12 +102,12 @@ class Reading:
                 points = (flat.unsqueeze(1) + noise).flatten(0, 1)
                 labels = label.repeat_interleave(len(noise))
                 point_logits = self.network.forward(points)[1]
-            chosen = head(self.network, point_logits, labels, self.explainer.score)
+            chosen = head(self.network, point_logits, labels, self.explainer.score, runner_up)
             times_input = isinstance(self.explainer, GradientTimesInput)
             attributions = Attributions(self.network, flat, points, chosen, values, times_input)
             floor = attributions.floor()
             self._check_gradient(attributions, floor)
-            yield Problem(attributions, Pairs.of(values, k, signed, floor), logits, label)
+            yield Problem(attributions, Pairs.of(values, k, signed, floor), logits, label, runner_up)
 
     def _check_gradient(self, attributions: Attributions, floor: Tensor) -> None:
         """The gradient that is explained must be that of the network that is enclosed."""
@@ -124,8 +128,8 @@ class Reading:
         copies = self.explainer.samples if isinstance(self.explainer, SmoothGrad) else 1
         return max(1, min(ROWS_AT_ONCE, ENTRIES_AT_ONCE // (features * widest * copies)))
 
-    def _checked_logits(self, x: Tensor) -> Tensor:
-        """Logits as the enclosures see them, after a check that the model agrees."""
+    def _checked_logits(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits as the enclosures see them and as the model has them, after a check that both agree."""
         read = self.network.forward(x.flatten(1))[1]
         with torch.no_grad():
             real = self.model(x)
@@ -134,4 +138,4 @@ class Reading:
                 f"{type(self.model).__name__} gives logits {real[0].tolist()} where its layers, one by one, give "
                 f'{read[0].tolist()}: its forward depends on more than they show; use method="smoothing"'
             )
-        return read
+        return read, real

@@ -100,9 +100,9 @@ def explainers() -> dict[str, Any]:
     import r2et
 
     return {
-        "Gradient": r2et.Gradient(),
-        "GradientTimesInput": r2et.GradientTimesInput(),
-        "SmoothGrad": r2et.SmoothGrad(score="log-odds", samples=20, sigma=0.1),
+        "Gradient": r2et.explainers.Gradient(),
+        "GradientTimesInput": r2et.explainers.GradientTimesInput(),
+        "SmoothGrad": r2et.explainers.SmoothGrad(score="log-odds", samples=20, sigma=0.1),
     }
 
 

@@ -16,7 +16,7 @@ from r2et import ranking
 from r2et.attacks import BoundaryAttack, MinimalFlip
 from r2et.enclosure import extract
 from r2et.enclosure.hinges import nearest_hinges
-from r2et.explain import Explainer, Gradient, GradientTimesInput, SmoothGrad
+from r2et.explainers import Explainer, Gradient, GradientTimesInput, SmoothGrad
 from r2et.validate import piecewise_linear, smooth
 
 #: no attack goes farther than this, however far a certificate reaches

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from benchmarks.hunting import Case, boundary_attack, drawn_case, hunt, smallest_flips
-from r2et._progress import progress_bar
 from r2et.certificates import certify
+from r2et.progress import progress_bar
 
 ROWS = 10
 SHARE, CONTROL_SHARE = 0.999, 3.0

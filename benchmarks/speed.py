@@ -105,7 +105,7 @@ def small_resnet() -> nn.Module:
 def image_steps() -> dict[str, Any]:
     torch.manual_seed(0)
     x, y = torch.randn(32, 3, 32, 32), torch.randint(0, 10, (32,))
-    explainer = r2et.Gradient(reduce="abs-sum", score="probability")
+    explainer = r2et.explainers.Gradient(reduce="abs-sum", score="probability")
 
     def step(objective: Objective) -> Callable[[], None]:
         model = small_resnet()
@@ -136,7 +136,7 @@ def image_steps() -> dict[str, Any]:
 def batched_image_attack() -> dict[str, Any]:
     """Two threads, so the clock is the wall's."""
     model, x = small_resnet().eval(), torch.randn(64, 3, 32, 32)
-    attack = ERAttack(k=50, radius=1.0, steps=10, explainer=r2et.Gradient(reduce="abs-sum"))
+    attack = ERAttack(k=50, radius=1.0, steps=10, explainer=r2et.explainers.Gradient(reduce="abs-sum"))
     torch.set_num_threads(2)
     found = ratio(
         lambda: attack(model, x[:1]) and None, lambda: attack(model, x) and None, 4, 1, time.perf_counter
@@ -155,8 +155,8 @@ def batched_attack() -> dict[str, Any]:
     try:
         data = r2et.data.load("adult")
         x, source = data.test.x[:1000], "adult"
-        model = r2et.training.train_method("vanilla", data.train, data.validation, 8, epochs=3).model
-    except r2et.DataError:
+        model = r2et.recipes.train_method("vanilla", data.train, data.validation, 8, epochs=3).model
+    except r2et.errors.DataError:
         torch.manual_seed(0)
         x, source = torch.randn(1000, 28), "random inputs of Adult's shape"
         model = r2et.models.MLP(28, 2)
@@ -180,7 +180,7 @@ def wide_thickness() -> dict[str, Any]:
     model = nn.Sequential(nn.Linear(100_000, 64), nn.Softplus(), nn.Linear(64, 2))
     x = torch.randn(16, 100_000)
     samples, steps = 16, 8
-    neighbours = r2et.GaussianNeighbours(0.1)
+    neighbours = r2et.stability.GaussianNeighbours(0.1)
     points = neighbours.draw(model, x, samples, torch.Generator().manual_seed(0))
 
     def gradients() -> None:
@@ -227,7 +227,7 @@ def scan_memory() -> float:
     torch.manual_seed(0)
     model = r2et.models.ResNet(channels=1, classes=2, widths=(16, 32, 64), blocks=1, stem="large")
     x, y = torch.randn(1, 1, 514, 771), torch.zeros(1, dtype=torch.long)
-    assert r2et.Gradient()(model, x).shape == (1, 514 * 771)
+    assert r2et.explainers.Gradient()(model, x).shape == (1, 514 * 771)
     r2et.thickness(model, x, 50, samples=2, steps=2, chunk_size=1)
     R2ET(k=50)(model, x, y).backward()
     ERAttack(k=50, radius=1.0, steps=5)(model, x)

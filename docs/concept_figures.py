@@ -35,7 +35,7 @@ def draw_concepts(folder: Path, save: Any) -> None:
 def _draw_gap(model: Any, x: Any, data: Any, path: Path, save: Any) -> None:
     import matplotlib.pyplot as plt
 
-    scores = r2et.Gradient()(model, x)[0]
+    scores = r2et.explainers.Gradient()(model, x)[0]
     order = scores.argsort(descending=True)[:14]
     figure, axis = plt.subplots(figsize=(8, 3.4))
     values = scores[order].tolist()
@@ -66,7 +66,7 @@ def _draw_thickness(model: Any, x: Any, moved: Any, data: Any, path: Path, save:
     shares = torch.linspace(0, 1, 101)
     points = x + shares[:, None] * (moved - x)
     target = model(x).argmax(1).expand(len(points))
-    scores = r2et.Gradient()(model, points, target)
+    scores = r2et.explainers.Gradient()(model, points, target)
     top = scores[0].topk(K).indices.tolist()
     figure, axis = plt.subplots(figsize=(8, 3.4))
     for feature in range(scores.shape[1]):

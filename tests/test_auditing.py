@@ -8,10 +8,11 @@ import torch
 from torch import nn
 
 import r2et
-from r2et import InputError, ModelError, audit, metrics, models
+from r2et import audit, metrics, models
 from r2et.attacks import ERAttack, MSEAttack, NoiseAttack, WorstCase
 from r2et.auditing import certifying
 from r2et.auditing.inputs import typical_spread
+from r2et.errors import InputError, ModelError
 from tests.models_with_answers import Siamese, linear, mlp, normal, quadratic
 
 X = normal(24, 6, seed=3)
@@ -109,7 +110,7 @@ def test_the_figures_beside_the_attacks(report, fragile):
         fragile,
         X,
         2,
-        neighbours=r2et.GaussianNeighbours(min(RADII) / 6**0.5),
+        neighbours=r2et.stability.GaussianNeighbours(min(RADII) / 6**0.5),
         samples=400,
         generator=torch.Generator().manual_seed(4),
     )
@@ -144,7 +145,7 @@ def test_samples_are_what_the_worst_case_found(report, fragile):
     results = WorstCase(k=2, radius=1.0, budget="fast")(fragile, X, seed=4, radii=RADII)
     samples = report.samples
     assert samples.radii == RADII
-    scores = r2et.Gradient()(fragile, X)
+    scores = r2et.explainers.Gradient()(fragile, X)
     assert samples.top[:, 0].tolist() == scores.topk(2).indices.tolist()
     for number, result in enumerate(results):
         assert samples.after[number, :, 0].tolist() == result.after.topk(2).indices.tolist()
@@ -275,7 +276,7 @@ def test_bad_frames_and_names(changes, message):
 
 def test_no_certificate_is_a_sentence(fragile):
     options = {"k": 2, "radii": (0.5,), "budget": "fast", "steps": 2}
-    neurons = audit(fragile, X, Y, explainer=r2et.Activation(layer="0"), **options)
+    neurons = audit(fragile, X, Y, explainer=r2et.explainers.Activation(layer="0"), **options)
     assert neurons.certificate is None
     assert neurons.settings["certificate"].startswith(
         "No sound method applies: no sound certificate for Activation"
@@ -322,7 +323,7 @@ def test_a_domain_is_respected(fragile):
 
 
 def test_another_explainer_is_the_one_attacked(fragile):
-    explainer = r2et.GradientTimesInput()
+    explainer = r2et.explainers.GradientTimesInput()
     found = audit(fragile, X, Y, k=2, radii=(0.5,), budget="fast", steps=10, explainer=explainer)
     result = ERAttack(k=2, radius=0.5, steps=10, explainer=explainer)(fragile, X, seed=0)
     assert found.attacks[1].precision == pytest.approx(float(result.precision.mean()))
@@ -339,7 +340,7 @@ def test_pairs_of_inputs():
         radii=(0.5,),
         budget="fast",
         steps=5,
-        explainer=r2et.Gradient(inputs=2),
+        explainer=r2et.explainers.Gradient(inputs=2),
     )
     assert found.features == 5
     assert len(found.thickness) == 8

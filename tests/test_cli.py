@@ -13,7 +13,7 @@ import r2et
 from r2et import demonstration
 from r2et.cli import main
 from r2et.cli.attack import NAMES, SLOW
-from r2et.training import METHODS
+from r2et.recipes import METHODS
 
 
 @pytest.fixture(autouse=True)

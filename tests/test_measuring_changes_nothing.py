@@ -18,7 +18,8 @@ from captum.attr import GradientShap, Saliency
 from torch import Tensor, nn
 
 import r2et
-from r2et import ModelError, attacks, certificates, enclosure, metrics, objectives, stability, validate
+from r2et import attacks, certificates, enclosure, metrics, objectives, stability, validate
+from r2et.errors import ModelError
 from r2et.integrations import penalty
 
 N, FEATURES, K = 12, 5, 2
@@ -74,23 +75,23 @@ ATTACKS = {
     }.items()
 }
 EXPLAINERS = {
-    "Activation": r2et.Activation(layer="2"),
-    "FromCaptum": r2et.FromCaptum(method=Saliency),
-    "Gradient": r2et.Gradient(),
-    "GradientTimesInput": r2et.GradientTimesInput(),
-    "IntegratedGradients": r2et.IntegratedGradients(points=4),
-    "SmoothGrad": r2et.SmoothGrad(samples=4),
+    "Activation": r2et.explainers.Activation(layer="2"),
+    "FromCaptum": r2et.explainers.FromCaptum(method=Saliency),
+    "Gradient": r2et.explainers.Gradient(),
+    "GradientTimesInput": r2et.explainers.GradientTimesInput(),
+    "IntegratedGradients": r2et.explainers.IntegratedGradients(points=4),
+    "SmoothGrad": r2et.explainers.SmoothGrad(samples=4),
 }
 NEIGHBOURS = {
-    "AdversarialNeighbours": r2et.AdversarialNeighbours(ATTACKS["ERAttack"]),
-    "GaussianNeighbours": r2et.GaussianNeighbours(0.1),
-    "UniformNeighbours": r2et.UniformNeighbours(0.1),
+    "AdversarialNeighbours": r2et.stability.AdversarialNeighbours(ATTACKS["ERAttack"]),
+    "GaussianNeighbours": r2et.stability.GaussianNeighbours(0.1),
+    "UniformNeighbours": r2et.stability.UniformNeighbours(0.1),
 }
 
 
 def _path(model: nn.Module, x: Tensor, y: Tensor) -> list[Tensor]:
-    near = r2et.GaussianNeighbours()
-    found = stability.path_explanations(model, x, y, r2et.Gradient(), near, 2, 2, generator(), None)
+    near = r2et.stability.GaussianNeighbours()
+    found = stability.path_explanations(model, x, y, r2et.explainers.Gradient(), near, 2, 2, generator(), None)
     return [part.detach() for part in found]
 
 
@@ -109,7 +110,9 @@ CALLS: dict[str, Call] = {
         for name, near in NEIGHBOURS.items()
     },
     "thickness": lambda model, x, y: r2et.thickness(model, x, K, samples=2, steps=2),
-    "pairwise_thickness": lambda model, x, y: r2et.pairwise_thickness(model, x, 0, 1, samples=2, steps=2),
+    "pairwise_thickness": lambda model, x, y: r2et.stability.pairwise_thickness(
+        model, x, 0, 1, samples=2, steps=2
+    ),
     "thickness_bounds": lambda model, x, y: r2et.thickness_bounds(model, x, K, 0.1, samples=2),
     "path_explanations": _path,
     "certify": lambda model, x, y: r2et.certify(model, x, K),
@@ -130,9 +133,13 @@ CALLS: dict[str, Call] = {
     # further ways through the same functions
     "certify, by smoothing": lambda model, x, y: r2et.certify(model, x, K, method="smoothing", samples=10),
     "certify, first order": lambda model, x, y: r2et.certify(model, x, K, method="first-order"),
-    "thickness_bounds, proven": lambda model, x, y: r2et.thickness_bounds(model, x, K, 0.1, r2et.Gradient()),
-    "Gradient, to be differentiated": lambda model, x, y: r2et.Gradient()(model, x, create_graph=True).detach(),
-    "FromCaptum, with noise": lambda model, x, y: r2et.FromCaptum(
+    "thickness_bounds, proven": lambda model, x, y: r2et.thickness_bounds(
+        model, x, K, 0.1, r2et.explainers.Gradient()
+    ),
+    "Gradient, to be differentiated": lambda model, x, y: r2et.explainers.Gradient()(
+        model, x, create_graph=True
+    ).detach(),
+    "FromCaptum, with noise": lambda model, x, y: r2et.explainers.FromCaptum(
         method=GradientShap, options={"baselines": torch.zeros(2, FEATURES, dtype=torch.float64)}
     )(model, x),
 }
@@ -325,7 +332,7 @@ def test_no_thread_sees_training_mode_and_the_last_one_restores_it():
     # one of the threads measures a part that it shares with the others
     part = nn.Sequential(model[4], watching)
     hidden = torch.zeros(N, 8, dtype=torch.float64)
-    jobs = [lambda: r2et.Gradient()(model, x)] * 3 + [lambda: r2et.Gradient()(part, hidden)]
+    jobs = [lambda: r2et.explainers.Gradient()(model, x)] * 3 + [lambda: r2et.explainers.Gradient()(part, hidden)]
     for _ in range(5):
         found = in_threads(*jobs)
         assert all(torch.equal(one, found[0]) for one in found[:3])
@@ -335,7 +342,7 @@ def test_no_thread_sees_training_mode_and_the_last_one_restores_it():
 
 
 def test_a_thread_that_leaves_first_does_not_take_evaluation_mode_away():
-    from r2et._modes import evaluating
+    from r2et.numerics.modes import evaluating
 
     model, inside, left = net(), threading.Event(), threading.Event()
     modes = [layer.training for layer in model.modules()]
@@ -357,7 +364,7 @@ def test_a_thread_that_leaves_first_does_not_take_evaluation_mode_away():
 
 def test_threads_do_not_count_each_other_s_passes():
     model, x = nn.Sequential(*net(), Watching()).eval(), rows()[0].detach()
-    explainer = r2et.Activation(layer="2")
+    explainer = r2et.explainers.Activation(layer="2")
     alone = explainer(model, x)
     found = in_threads(*[lambda: explainer(model, x)] * 4, *[lambda: validate.piecewise_linear(model, x)] * 2)
     assert all(isinstance(one, Tensor) and torch.equal(one, alone) for one in found[:4])
@@ -367,7 +374,7 @@ def test_threads_do_not_count_each_other_s_passes():
 @pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
 def test_modes_come_back_after_an_error(error):
     @dataclasses.dataclass(frozen=True, kw_only=True)
-    class Failing(r2et.Gradient):
+    class Failing(r2et.explainers.Gradient):
         def attribute(self, *args: Any, **options: Any) -> Tensor:
             raise error
 
@@ -388,7 +395,7 @@ def test_a_smooth_copy_of_a_model_keeps_the_mode_of_what_is_inside():
             return self.layer(torch.relu(x)) + (torch.randn(1, 2) if self.training else 0)
 
     smooth = validate.smooth(Noisy().train())
-    r2et.Gradient()(smooth, rows()[0])
+    r2et.explainers.Gradient()(smooth, rows()[0])
     assert smooth.training
     assert smooth.model.training
 
@@ -396,7 +403,7 @@ def test_a_smooth_copy_of_a_model_keeps_the_mode_of_what_is_inside():
 def test_an_exported_program_which_has_no_modes_is_explained():
     model, x = net().eval(), rows()[0].detach()
     program = torch.export.export(model, (x,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},)).module()
-    assert torch.allclose(r2et.Gradient()(program, x), r2et.Gradient()(model, x))
+    assert torch.allclose(r2et.explainers.Gradient()(program, x), r2et.explainers.Gradient()(model, x))
     assert all(layer.training for layer in program.modules())
 
 
@@ -544,7 +551,7 @@ class Halved(nn.Module):
 
 
 MEASURES: dict[str, Call] = {
-    "Gradient": lambda model, x, y: r2et.Gradient()(model, x),
+    "Gradient": lambda model, x, y: r2et.explainers.Gradient()(model, x),
     "ERAttack": lambda model, x, y: attacks.ERAttack(k=1, radius=0.1, steps=1)(model, x),
     "thickness": lambda model, x, y: r2et.thickness(model, x, 1, samples=1, steps=1),
     "certify": lambda model, x, y: r2et.certify(model, x, 1),
@@ -610,7 +617,7 @@ def test_rounding_alone_is_no_dependence_on_the_batch(size):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 3))
     model[4].weight.data *= size
-    r2et.Gradient()(model, torch.randn(50, 64))
+    r2et.explainers.Gradient()(model, torch.randn(50, 64))
 
 
 def test_an_objective_names_a_model_that_overwrites_its_input():
@@ -655,7 +662,7 @@ def test_one_call_looks_at_the_model_once(name, monkeypatch):
 
 
 def test_a_look_takes_three_passes_over_at_most_three_rows():
-    from r2et._preflight import preflight
+    from r2et.numerics.preflight import preflight
 
     model, sizes = good(), []
     model.register_forward_pre_hook(lambda _, args: sizes.append(len(args[0])))
@@ -665,9 +672,9 @@ def test_a_look_takes_three_passes_over_at_most_three_rows():
 
 def test_two_calls_look_twice(monkeypatch):
     model = good()
-    r2et.Gradient()(model, X)
+    r2et.explainers.Gradient()(model, X)
     model.function = lambda x: x - x.mean(0)
     with pytest.raises(ModelError, match="depends on the other rows"):
-        r2et.Gradient()(copy.copy(model), X)
+        r2et.explainers.Gradient()(copy.copy(model), X)
     with pytest.raises(ModelError, match="depends on the other rows"):
-        r2et.Gradient()(model, X)
+        r2et.explainers.Gradient()(model, X)

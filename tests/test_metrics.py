@@ -7,9 +7,9 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
 from r2et import metrics
-from r2et._checks import InputError, ModelError
 from r2et.attacks import AttackResult, ERAttack
-from r2et.explain import Activation, Gradient, GradientTimesInput
+from r2et.errors import InputError, ModelError
+from r2et.explainers import Activation, Gradient, GradientTimesInput
 
 
 def linear(weights: list[float], bias: float = 0.0) -> nn.Linear:

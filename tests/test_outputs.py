@@ -10,10 +10,10 @@ import torch
 
 import r2et
 from r2et import report
-from r2et.bench import figures
-from r2et.bench.cells import Cell
-from r2et.bench.records import Store, write_json
 from r2et.certificates.smoothing import NoisyCounts
+from r2et_bench import figures
+from r2et_bench.cells import Cell
+from r2et_bench.records import Store, write_json
 from tests.full_disk import no_file_above
 from tests.report.contents import random_content
 from tests.test_cli import Run
@@ -61,7 +61,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, name):
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(OLD)
-    with no_file_above(1000), pytest.raises(r2et.InputError) as caught:
+    with no_file_above(1000), pytest.raises(r2et.errors.InputError) as caught:
         FUNCTIONS[name](path)
     assert str(caught.value) == f"cannot write {str(path)!r}: File too large"
     assert path.read_bytes() == OLD

@@ -106,15 +106,21 @@ def test_import_leaves_random_numbers_and_threads_alone():
 @pytest.mark.parametrize(
     ("thing", "shown"),
     [
-        (lambda: r2et.Gradient(reduce="signed"), ["Gradient(", "reduce='signed'", "score='log-odds'", "inputs=1"]),
-        (lambda: r2et.SmoothGrad(samples=7), ["SmoothGrad(", "samples=7", "sigma=0.707", "score='probability'"]),
         (
-            lambda: r2et.IntegratedGradients(points=9),
+            lambda: r2et.explainers.Gradient(reduce="signed"),
+            ["Gradient(", "reduce='signed'", "score='log-odds'", "inputs=1"],
+        ),
+        (
+            lambda: r2et.explainers.SmoothGrad(samples=7),
+            ["SmoothGrad(", "samples=7", "sigma=0.707", "score='probability'"],
+        ),
+        (
+            lambda: r2et.explainers.IntegratedGradients(points=9),
             ["IntegratedGradients(", "points=9", "rule='gauss-legendre'"],
         ),
-        (lambda: r2et.Activation(layer="net.1"), ["Activation(", "layer='net.1'"]),
-        (lambda: r2et.GaussianNeighbours(0.3), ["GaussianNeighbours(sigma=0.3", "aggregate='mean'"]),
-        (lambda: r2et.UniformNeighbours(0.3, "minimum"), ["UniformNeighbours(radius=0.3", "'minimum'"]),
+        (lambda: r2et.explainers.Activation(layer="net.1"), ["Activation(", "layer='net.1'"]),
+        (lambda: r2et.stability.GaussianNeighbours(0.3), ["GaussianNeighbours(sigma=0.3", "aggregate='mean'"]),
+        (lambda: r2et.stability.UniformNeighbours(0.3, "minimum"), ["UniformNeighbours(radius=0.3", "'minimum'"]),
         (lambda: r2et.attacks.ERAttack(k=3, radius=0.5), ["ERAttack(k=3, radius=0.5, steps=1000", "keep='best'"]),
         (lambda: r2et.attacks.MSEAttack(k=3, radius=0.5, cap=0.1), ["MSEAttack(k=3", "cap=0.1"]),
         (lambda: r2et.Domain(lower=0.0, frozen=[2]), ["Domain(lower=0.0", "frozen=[2]"]),
@@ -129,13 +135,18 @@ def test_representations_show_the_settings(thing, shown):
 
 
 def test_settings_are_frozen():
-    for thing in (r2et.Gradient(), r2et.attacks.ERAttack(k=1, radius=1.0), r2et.objectives.R2ET(k=2)):
+    for thing in (r2et.explainers.Gradient(), r2et.attacks.ERAttack(k=1, radius=1.0), r2et.objectives.R2ET(k=2)):
         with pytest.raises(AttributeError):
             thing.reduce = "signed"
 
 
 def test_errors_are_value_errors():
-    for error in (r2et.InputError, r2et.ModelError, r2et.DataError, r2et.CheckpointError):
+    for error in (
+        r2et.errors.InputError,
+        r2et.errors.ModelError,
+        r2et.errors.DataError,
+        r2et.errors.CheckpointError,
+    ):
         assert issubclass(error, ValueError)
 
 
@@ -143,12 +154,12 @@ def test_the_example_of_the_design():
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(9, 8), torch.nn.Softplus(), torch.nn.Linear(8, 2))
     x, y = torch.randn(4, 9), torch.tensor([0, 1, 0, 1])
-    scores = r2et.Gradient()(model, x, target=None, create_graph=False)
+    scores = r2et.explainers.Gradient()(model, x, target=None, create_graph=False)
     assert scores.shape == (4, 9)
-    assert r2et.thickness(model, x, 3, variant="probability", neighbours=r2et.GaussianNeighbours(0.1)).shape == (
-        4,
-    )
-    lower, upper = r2et.thickness_bounds(model, x, 3, 0.1, explainer=r2et.Gradient())
+    assert r2et.thickness(
+        model, x, 3, variant="probability", neighbours=r2et.stability.GaussianNeighbours(0.1)
+    ).shape == (4,)
+    lower, upper = r2et.thickness_bounds(model, x, 3, 0.1, explainer=r2et.explainers.Gradient())
     assert (lower <= upper).all()
     result = r2et.attacks.ERAttack(k=3, radius=1.0, steps=5, keep="best")(model, x, domain=None, seed=None)
     assert r2et.precision_at_k(result.before, result.after, 3).tolist() == pytest.approx(result.precision.tolist())

@@ -13,16 +13,7 @@ import torch
 from torch import nn
 
 import r2et
-from r2et import (
-    Activation,
-    Gradient,
-    GradientTimesInput,
-    IntegratedGradients,
-    SmoothGrad,
-    metrics,
-    objectives,
-    ranking,
-)
+from r2et import metrics, objectives, ranking
 from r2et.attacks import (
     BoundaryAttack,
     ConstrainedAttack,
@@ -34,6 +25,7 @@ from r2et.attacks import (
     WorstCase,
 )
 from r2et.certificates import certify, statistical_stability
+from r2et.explainers import Activation, Gradient, GradientTimesInput, IntegratedGradients, SmoothGrad
 from r2et.stability import AdversarialNeighbours, GaussianNeighbours, UniformNeighbours
 from tests.models_with_answers import mlp, normal
 
@@ -219,7 +211,7 @@ def test_every_thickness(variant, neighbours, kind):
             model, x, K, variant=variant, neighbours=NEIGHBOURS[neighbours], samples=3, steps=2, generator=drawn
         )
         finite(values)
-        finite(r2et.pairwise_thickness(model, x, 0, 1, samples=2, steps=2, generator=drawn))
+        finite(r2et.stability.pairwise_thickness(model, x, 0, 1, samples=2, steps=2, generator=drawn))
 
 
 @every_kind

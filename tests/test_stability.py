@@ -9,19 +9,9 @@ from scipy import stats
 from torch import nn
 
 import r2et
-from r2et import (
-    Activation,
-    AdversarialNeighbours,
-    GaussianNeighbours,
-    Gradient,
-    GradientTimesInput,
-    IntegratedGradients,
-    SmoothGrad,
-    UniformNeighbours,
-    pairwise_thickness,
-    thickness,
-    thickness_bounds,
-)
+from r2et import thickness, thickness_bounds
+from r2et.explainers import Activation, Gradient, GradientTimesInput, IntegratedGradients, SmoothGrad
+from r2et.stability import AdversarialNeighbours, GaussianNeighbours, UniformNeighbours, pairwise_thickness
 from tests.models_with_answers import (
     OneNeuron,
     Pair,
@@ -448,9 +438,9 @@ def test_estimates_where_nothing_can_be_proven():
     relu = nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 2)).double()
     assert not thickness_bounds(relu, x, 2, 0.1, explainer=Gradient()).sound
     assert not thickness_bounds(model, x, 2, 0.1, explainer=Gradient(), method="estimate").sound
-    with pytest.raises(r2et.InputError, match="kinks"):
+    with pytest.raises(r2et.errors.InputError, match="kinks"):
         thickness_bounds(relu, x, 2, 0.1, explainer=Gradient(), method="enclosure")
-    with pytest.raises(r2et.InputError, match="probability"):
+    with pytest.raises(r2et.errors.InputError, match="probability"):
         thickness_bounds(model, x, 2, 0.1, method="enclosure")
 
 

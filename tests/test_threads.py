@@ -9,11 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from r2et import Gradient
 from r2et.attacks import BoundaryAttack, MinimalFlip
 from r2et.certificates import certify
 from r2et.enclosure import extract
-from r2et.explain import Activation
+from r2et.explainers import Activation, Gradient
 from r2et.integrations import penalty
 from r2et.objectives import R2ET
 from r2et.validate import check, piecewise_linear, smooth

@@ -6,23 +6,14 @@ import torch
 from torch import Tensor, nn
 
 from r2et import ranking
-from r2et._checks import (
-    InputError,
-    as_number,
-    check_baseline,
-    check_count,
-    check_inputs,
-    check_k,
-    check_kind,
-    check_labels,
-    check_logits,
-    quoted,
-)
-from r2et._modes import random_states_kept
-from r2et._preflight import measuring
 from r2et.attacks import AttackResult
-from r2et.explain import Activation, Explainer, Gradient
-from r2et.explain.averaged import VALUES_AT_ONCE
+from r2et.errors import InputError
+from r2et.explainers import Activation, Explainer, Gradient
+from r2et.explainers.averaged import VALUES_AT_ONCE
+from r2et.numerics.checks import check_baseline, check_inputs, check_labels, check_logits
+from r2et.numerics.modes import random_states_kept
+from r2et.numerics.preflight import measuring
+from r2et.numerics.values import as_number, check_count, check_k, check_kind, quoted
 from r2et.scores import log_odds, predicted_class, probability
 
 
@@ -225,7 +216,7 @@ def _changes(
     """
     check_inputs(x)
     explainer = Gradient() if explainer is None else explainer
-    check_kind("explainer", explainer, Explainer, "r2et.Gradient()")
+    check_kind("explainer", explainer, Explainer, "r2et.explainers.Gradient()")
     explainer.check_shape(x)
     if isinstance(explainer, Activation):
         raise InputError(

@@ -7,7 +7,8 @@ the smaller index, on every device. "Salient" means in the top-k set, "other" me
 import torch
 from torch import Tensor
 
-from r2et._checks import InputError, check_count, check_k, is_whole, quoted
+from r2et.errors import InputError
+from r2et.numerics.values import check_count, check_k, is_whole, quoted
 
 
 def top_k_mask(scores: Tensor, k: int) -> Tensor:

@@ -9,9 +9,11 @@ therefore ranked by s_c, and p_c is used only where a formula needs its scale.
 from typing import Literal, get_args
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from r2et._checks import InputError, check_choice, check_labels, quoted
+from r2et.errors import InputError
+from r2et.numerics.checks import check_labels, check_logits
+from r2et.numerics.values import check_choice, quoted
 
 Score = Literal["log-odds", "probability", "logit", "margin"]
 
@@ -108,3 +110,19 @@ def predicted_class(logits: Tensor) -> Tensor:
     """The class with the largest logit, int64 (N,)."""
     _check_logits(logits)
     return logits.detach().argmax(1)
+
+
+def checked_target(target: Tensor | None, logits: Tensor) -> Tensor:
+    """The class to explain, int64 (N,): the given one if it is valid, else the predicted one."""
+    if target is None:
+        return predicted_class(logits)
+    check_labels(target, len(logits), logits.shape[1])
+    return target
+
+
+def prediction(model: nn.Module, x: Tensor) -> Tensor:
+    """The predicted class of each input, int64 (N,); raises unless the model returns logits."""
+    with torch.no_grad():
+        logits = model(x)
+    check_logits(logits, len(x))
+    return predicted_class(logits)

@@ -9,10 +9,11 @@ import torch
 from sklearn.datasets import load_breast_cancer
 from torch import nn
 
-from r2et import Gradient
-from r2et.attacks import BoundaryAttack, Domain, ERAttack
+from r2et.attacks import BoundaryAttack, ERAttack
 from r2et.attacks.boundary import SAFE_MARGIN, checkpoints
 from r2et.attacks.search import Search
+from r2et.domain import Domain
+from r2et.explainers import Gradient
 from r2et.validate import piecewise_linear, smooth
 from tests.models_with_answers import (
     Siamese,

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from torch import nn
 
 import r2et
-from r2et import Domain, Gradient, GradientTimesInput
+from r2et import Domain
 from r2et.attacks import ERAttack, MSEAttack
 from r2et.attacks.constraints import (
     ConstrainedAttack,
@@ -24,6 +24,7 @@ from r2et.attacks.constraints import (
     pareto_front,
     sweep,
 )
+from r2et.explainers import Gradient, GradientTimesInput
 from tests.models_with_answers import Pair, Siamese, convolution, linear, mlp, normal, quadratic
 
 RULES = ("none", "fixed", "gda", "hedge", "qp")
@@ -676,9 +677,9 @@ def test_more_than_four_gradients():
 @pytest.mark.parametrize("rule", ["fixed", "gda", "hedge", "qp"])
 def test_predictions_that_cannot_be_held(rule):
     model, x, run = case(rule)
-    with pytest.raises(r2et.ModelError, match=r"number 1 of 1.*no gradient"):
+    with pytest.raises(r2et.errors.ModelError, match=r"number 1 of 1.*no gradient"):
         replace(run, predictions=lambda x: [second_net(x).detach()])(model, x)
-    with pytest.raises(r2et.ModelError, match=r"number 2 of 2.*probabilities"):
+    with pytest.raises(r2et.errors.ModelError, match=r"number 2 of 2.*probabilities"):
         replace(run, predictions=lambda x: [second_net(x), second_net(x).softmax(1)])(model, x)
 
 

@@ -14,7 +14,7 @@ from r2et import Domain
 from r2et.attacks import Attack, BoundaryAttack, ERAttack, MinimalFlip, MSEAttack, TrustRegion, WorstCase
 from r2et.attacks.limits import Limits, tolerance
 from r2et.attacks.search import Search
-from r2et.explain.base import negligible, unit
+from r2et.numerics.autograd import negligible, unit
 from tests.models_with_answers import Siamese, mlp, normal
 
 RADIUS = 0.5
@@ -154,7 +154,7 @@ def test_a_pair_is_judged_by_its_joint_norm_and_its_domain():
     assert not limits.accept(x + move).any()
     move[:, 1] = 0
     assert limits.accept(x + move).all()
-    attack = Foreign(k=2, radius=RADIUS, explainer=r2et.Gradient(inputs=2), moves=[move])
+    attack = Foreign(k=2, radius=RADIUS, explainer=r2et.explainers.Gradient(inputs=2), moves=[move])
     with pytest.warns(UserWarning, match="2 outside the domain"):
         attack(Siamese(6), x, Domain(frozen=[0]))
 

@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from r2et import Domain, Gradient, GradientTimesInput
+from r2et import Domain
 from r2et.attacks import BoundaryAttack, ERAttack, MinimalFlip
+from r2et.explainers import Gradient, GradientTimesInput
 from tests.attacks.test_boundary import trained
 from tests.models_with_answers import OneNeuron, Pair, Quadratic, Siamese, mlp, naive_order, normal, quadratic
 

@@ -7,8 +7,9 @@ import torch
 from scipy import stats
 from torch import nn
 
-from r2et import Domain, Gradient
+from r2et import Domain
 from r2et.attacks import NoiseAttack
+from r2et.explainers import Gradient
 from tests.models_with_answers import Siamese, mlp, naive_order, normal
 
 ROWS = 600

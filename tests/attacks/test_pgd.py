@@ -7,16 +7,9 @@ import torch
 from torch import nn
 
 import r2et
-from r2et import (
-    Activation,
-    Domain,
-    Gradient,
-    GradientTimesInput,
-    IntegratedGradients,
-    SmoothGrad,
-    precision_at_k,
-)
+from r2et import Domain, precision_at_k
 from r2et.attacks import ERAttack, MSEAttack
+from r2et.explainers import Activation, Gradient, GradientTimesInput, IntegratedGradients, SmoothGrad
 from tests.models_with_answers import (
     Pair,
     Quadratic,
@@ -497,16 +490,16 @@ def test_bad_x(attack, x, message):
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
 def test_bad_models(attack):
     run, x = attack(k=2, radius=1.0, steps=2), normal(2, 6)
-    with pytest.raises(r2et.ModelError, match="probabilities"):
+    with pytest.raises(r2et.errors.ModelError, match="probabilities"):
         run(nn.Sequential(mlp(), nn.Softmax(1)), x)
-    with pytest.raises(r2et.ModelError, match="one column"):
+    with pytest.raises(r2et.errors.ModelError, match="one column"):
         run(mlp(classes=1), x)
 
     class Detached(nn.Module):
         def forward(self, x):
             return linear()(x).detach()
 
-    with pytest.raises(r2et.ModelError, match="no gradient"):
+    with pytest.raises(r2et.errors.ModelError, match="no gradient"):
         run(Detached(), x)
 
 

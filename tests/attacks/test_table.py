@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from r2et import Activation, Domain, Gradient, GradientTimesInput, IntegratedGradients, SmoothGrad
+from r2et import Domain
 from r2et.attacks import (
     Attack,
     BoundaryAttack,
@@ -20,6 +20,7 @@ from r2et.attacks import (
     TrustRegion,
     WorstCase,
 )
+from r2et.explainers import Activation, Gradient, GradientTimesInput, IntegratedGradients, SmoothGrad
 from tests.attacks.test_pgd import MODELS as PLAIN_MODELS
 from tests.attacks.test_pgd import TWO_INPUTS as PLAIN_PAIRS
 from tests.models_with_answers import Siamese, linear, mlp, naive_gradient, naive_order, normal

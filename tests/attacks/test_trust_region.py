@@ -10,9 +10,10 @@ from scipy import optimize
 from torch import nn
 
 import r2et
-from r2et import Activation, Domain, Gradient, GradientTimesInput, SmoothGrad
+from r2et import Domain
 from r2et.attacks.subproblem import Local, subproblem
 from r2et.attacks.trust_region import TrustRegion
+from r2et.explainers import Activation, Gradient, GradientTimesInput, SmoothGrad
 from tests.attacks.test_pgd import MODELS as PLAIN_MODELS
 from tests.attacks.test_pgd import TWO_INPUTS
 from tests.models_with_answers import Pair, Quadratic, Siamese, convolution, linear, mlp, naive_order, normal
@@ -555,7 +556,7 @@ def test_more_active_pairs_and_no_surrogate():
 def test_without_the_solver(monkeypatch, missing):
     model, x, run = case("tanh", rows=1)
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(r2et.InputError, match=r"pip install r2et\[solvers\]"):
+    with pytest.raises(r2et.errors.InputError, match=r"pip install r2et\[solvers\]"):
         run(model, x)
 
 

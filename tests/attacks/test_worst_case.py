@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from r2et import Domain, Gradient, GradientTimesInput
+from r2et import Domain
 from r2et.attacks import BoundaryAttack, ERAttack, MinimalFlip, MSEAttack, NoiseAttack, WorstCase
 from r2et.attacks.worst_case import BETAS, EFFORT
+from r2et.explainers import Gradient, GradientTimesInput
 from r2et.validate import piecewise_linear
 from tests.attacks.test_boundary import trained
 from tests.models_with_answers import Siamese, linear, mlp, normal, quadratic

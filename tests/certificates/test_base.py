@@ -6,8 +6,8 @@ import math
 import pytest
 import torch
 
-from r2et._checks import InputError
 from r2et.certificates import Certificate, certify
+from r2et.errors import InputError
 from tests.models_with_answers import linear, mlp, normal
 
 

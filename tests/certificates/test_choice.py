@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from r2et import Gradient, GradientTimesInput, IntegratedGradients, SmoothGrad
-from r2et._checks import InputError, ModelError
 from r2et.certificates import certify
+from r2et.errors import InputError, ModelError
+from r2et.explainers import Gradient, GradientTimesInput, IntegratedGradients, SmoothGrad
 from tests.models_with_answers import Siamese, convolution, linear, mlp, normal
 
 

@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from r2et import Gradient, GradientTimesInput, ranking
+from r2et import ranking
 from r2et.certificates import certify
 from r2et.certificates.deterministic import grid, order_radii, other_classes
 from r2et.certificates.integral import crossing
 from r2et.enclosure import Smooth, extract, register
 from r2et.enclosure.activations import _KNOWN
+from r2et.explainers import Gradient, GradientTimesInput
 from tests.attacks.test_minimal import functionals
 from tests.models_with_answers import generator, linear, mlp, normal
 

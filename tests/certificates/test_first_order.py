@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from r2et import Gradient, GradientTimesInput, IntegratedGradients
-from r2et._checks import InputError
 from r2et.certificates import certify, first_order
+from r2et.errors import InputError
+from r2et.explainers import Gradient, GradientTimesInput, IntegratedGradients
 from tests.attacks.test_minimal import functionals
 from tests.models_with_answers import Pair, linear, mlp, naive_order, normal, quadratic
 

@@ -4,12 +4,13 @@ import pytest
 import torch
 from torch import nn
 
-from r2et import Gradient, GradientTimesInput, ranking
+from r2et import ranking
 from r2et.attacks import MinimalFlip
 from r2et.certificates import certify
 from r2et.certificates.piecewise import interval_radii, piecewise_radii, region_radii
 from r2et.enclosure.hinges import hinge_distances
 from r2et.enclosure.problems import Reading
+from r2et.explainers import Gradient, GradientTimesInput
 from tests.models_with_answers import generator, linear, mlp, normal
 
 

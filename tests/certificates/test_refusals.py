@@ -33,7 +33,7 @@ def test_a_vanishing_slope_gives_no_endless_radius():
     found = certify(model, x, 1)
     moved = x + torch.tensor([[0.0, -40.0]])
     target = model(x).argmax(1)
-    before, after = (r2et.Gradient()(model, point, target) for point in (x, moved))
+    before, after = (r2et.explainers.Gradient()(model, point, target) for point in (x, moved))
     assert before.argmax() != after.argmax()
     assert 0 <= float(found.radius) <= 40
 
@@ -105,7 +105,7 @@ class Overwriting(nn.Module):
 
 @pytest.mark.parametrize("how", ["layer", "method", "function", "view", "sum"])
 def test_values_that_are_overwritten_and_used_again(how):
-    with pytest.raises(r2et.ModelError, match=r"overwrites a value that is used again|gives logits"):
+    with pytest.raises(r2et.errors.ModelError, match=r"overwrites a value that is used again|gives logits"):
         certify(Overwriting(how).double(), normal(2, 4), 1)
 
 
@@ -127,7 +127,7 @@ def test_hooks_are_refused(kind):
         "backward": lambda: model[1].register_full_backward_hook(lambda m, gi, go: (gi[0].clamp(min=0),)),
     }
     handle = register[kind]()
-    with pytest.raises(r2et.ModelError, match="hooks"):
+    with pytest.raises(r2et.errors.ModelError, match="hooks"):
         certify(model, normal(2, 4), 1)
     handle.remove()
     certify(model, normal(2, 4), 1)
@@ -153,13 +153,13 @@ class Guided(nn.Tanh):
 def test_another_backward_pass_is_caught():
     model = nn.Sequential(nn.Linear(4, 6), Guided(), nn.Linear(6, 2)).double()
     r2et.enclosure.register(Guided, lambda layer: r2et.enclosure.activations.activation(nn.Tanh()))
-    with pytest.raises(r2et.ModelError, match="backward pass"):
+    with pytest.raises(r2et.errors.ModelError, match="backward pass"):
         certify(model, normal(2, 4), 1)
 
 
 def test_negative_beta_of_softplus():
     model = nn.Sequential(nn.Linear(4, 6), nn.Softplus(-3.0, 1.0), nn.Linear(6, 2)).double()
-    with pytest.raises(r2et.ModelError, match="beta=-3"):
+    with pytest.raises(r2et.errors.ModelError, match="beta=-3"):
         certify(model, normal(2, 4), 1)
 
 
@@ -195,10 +195,10 @@ def test_named_arguments_are_read():
     ("model", "words"), [(BatchSize(), "size of the batch"), (Broadcast(), r"\(1,\) into \(2,\)")]
 )
 def test_what_cannot_be_followed_is_named(model, words):
-    with pytest.raises(r2et.ModelError, match=words):
+    with pytest.raises(r2et.errors.ModelError, match=words):
         extract(model.double(), torch.Size([4]))
 
 
 def test_precisions_must_agree():
-    with pytest.raises(r2et.InputError, match=r"float64, the model torch\.float32"):
+    with pytest.raises(r2et.errors.InputError, match=r"float64, the model torch\.float32"):
         certify(nn.Linear(4, 2), normal(2, 4), 1)

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from scipy import stats
 from torch import Tensor, nn
 
-from r2et import Gradient, SmoothGrad, ranking
-from r2et._checks import InputError, ModelError
+from r2et import ranking
 from r2et.certificates.smoothing import NoisyCounts, noisy_counts, smoothed_scores, smoothing
+from r2et.errors import InputError, ModelError
+from r2et.explainers import Gradient, SmoothGrad
 from tests.models_with_answers import Pair, Quadratic, convolution, generator, linear, mlp, normal
 
 TRIALS = 2000

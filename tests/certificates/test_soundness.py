@@ -8,8 +8,9 @@ from sklearn.datasets import load_breast_cancer, load_digits
 from torch import nn
 
 from benchmarks.hunting import boundary_attack, hunt, smallest_flips
-from r2et import Gradient, GradientTimesInput, SmoothGrad, data
+from r2et import data
 from r2et.certificates import certify
+from r2et.explainers import Gradient, GradientTimesInput, SmoothGrad
 from tests.data.files import REAL
 from tests.models_with_answers import generator
 

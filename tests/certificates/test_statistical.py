@@ -8,9 +8,10 @@ from scipy import stats
 from torch import Tensor, nn
 
 import r2et
-from r2et import AdversarialNeighbours, GaussianNeighbours, Gradient, UniformNeighbours
-from r2et._checks import InputError, ModelError
 from r2et.certificates.statistical import _exceedance, clopper_pearson, empirical_bernstein, statistical_stability
+from r2et.errors import InputError, ModelError
+from r2et.explainers import Gradient
+from r2et.stability import AdversarialNeighbours, GaussianNeighbours, UniformNeighbours
 from tests.models_with_answers import Pair, Quadratic, generator, linear, mlp, naive_gradient, naive_pairs, normal
 
 

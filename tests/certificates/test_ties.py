@@ -5,10 +5,11 @@ import torch
 from torch import nn
 
 from benchmarks.hunting import drawn_case
-from r2et import Gradient, GradientTimesInput, SmoothGrad, ranking
+from r2et import ranking
 from r2et.certificates import certify
 from r2et.enclosure.activations import LeakyReLU, MaxPool
 from r2et.enclosure.problems import Reading
+from r2et.explainers import Gradient, GradientTimesInput, SmoothGrad
 from tests.models_with_answers import generator, mlp, normal
 
 EXPLAINERS = [Gradient(), GradientTimesInput(), SmoothGrad(samples=3, sigma=1e-3, score="log-odds")]

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.hunting import KINDS, TRAITS, drawn_case, hunt, smallest_flips
-from r2et import Gradient
 from r2et.certificates import certify, deterministic
 from r2et.enclosure import Box, attributions, extract, march
 from r2et.enclosure.activations import MaxPool
+from r2et.explainers import Gradient
 from tests.certificates.test_deterministic import neuron
 from tests.certificates.test_soundness import K, trained
 from tests.certificates.test_ties import EXPLAINERS, Pooled

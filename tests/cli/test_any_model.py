@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_model
 
 import r2et
-from tests.loading import nets
+from tests.predictors import nets
 
 QUICK = ("--budget", "fast", "--steps", 2, "--radii", "0.5", "-k", 2)
 LIBRARY = {"budget": "fast", "steps": 2, "radii": (0.5,), "k": 2}
@@ -53,7 +53,7 @@ def in_memory(folder, name: str = "plain", make=nets.mlp, **options):
     return json.loads(json.dumps(r2et.audit(model, x, y, **LIBRARY, **options).to_dict()))
 
 
-FACTORY = ("tests.loading.nets:mlp", "--weights", "{folder}/plain.safetensors")
+FACTORY = ("tests.predictors.nets:mlp", "--weights", "{folder}/plain.safetensors")
 
 
 @pytest.mark.parametrize("source", [("{folder}/plain.pt2",), FACTORY], ids=["program", "factory"])
@@ -89,7 +89,7 @@ def test_before_and_after_of_one_factory(run, folder, tmp_path):
     found = run(
         *(
             "audit",
-            "tests.loading.nets:mlp",
+            "tests.predictors.nets:mlp",
             "--weights",
             first,
             "--data",
@@ -97,11 +97,11 @@ def test_before_and_after_of_one_factory(run, folder, tmp_path):
             "--target",
             "label",
         ),
-        *("--compare", "tests.loading.nets:mlp", "--compare-weights", second, *QUICK, "--json"),
+        *("--compare", "tests.predictors.nets:mlp", "--compare-weights", second, *QUICK, "--json"),
         *("--report", tmp_path / "both.html"),
     ).json()
     other = found.pop("compare")
-    assert other["model"] == "tests.loading.nets:mlp"
+    assert other["model"] == "tests.predictors.nets:mlp"
     assert other["attacks"] == in_memory(folder, "other")["attacks"] != found["attacks"]
     text = (tmp_path / "both.html").read_text()
     assert "plain" in text
@@ -111,13 +111,13 @@ def test_before_and_after_of_one_factory(run, folder, tmp_path):
 def test_factory_arguments(run, folder, tmp_path):
     torch.manual_seed(0)
     save_model(nets.Residual(hidden=3, activation="relu"), str(tmp_path / "net.safetensors"))
-    source = ("tests.loading.nets:Residual", "--weights", tmp_path / "net.safetensors")
+    source = ("tests.predictors.nets:Residual", "--weights", tmp_path / "net.safetensors")
     data = ("--data", folder / "rows.csv", "--target", "label", *QUICK, "--json")
     arguments = ("--factory-arg", "hidden=3", "--factory-arg", "activation=relu")
     found = run("audit", *source, *arguments, *data, "--compare", folder / "plain.pt2").json()
     assert found["rows"] == found["compare"]["rows"] == 24
     error = run("audit", *source, *data).error()
-    assert "do not fit tests.loading.nets:Residual()" in error
+    assert "do not fit tests.predictors.nets:Residual()" in error
 
 
 def test_a_model_with_attention(run, folder, tmp_path):
@@ -144,14 +144,14 @@ BAD = {
     "pickle": (["{folder}/plain.pt"], ["pickle", "runs whatever code", "torch.export.save", "save_model"]),
     "no model": (["{folder}/none.pt2"], ["there is no model", ".pt2"]),
     "module": (["no_such:make"], ["'no_such'", "cannot be imported"]),
-    "factory": (["tests.loading.nets:mpl"], ["'mpl'", "did you mean 'mlp'?"]),
+    "factory": (["tests.predictors.nets:mpl"], ["'mpl'", "did you mean 'mlp'?"]),
     "factory that needs arguments": (["torch.nn:Linear"], ["torch.nn:Linear()", "TypeError"]),
-    "weights missing": (["tests.loading.nets:mlp", "--weights", "none.safetensors"], ["no weights file"]),
+    "weights missing": (["tests.predictors.nets:mlp", "--weights", "none.safetensors"], ["no weights file"]),
     "weights of another": (
-        ["tests.loading.nets:Residual", "--weights", "{folder}/plain.safetensors"],
+        ["tests.predictors.nets:Residual", "--weights", "{folder}/plain.safetensors"],
         ["do not fit", "missing", "unexpected"],
     ),
-    "weights pickled": (["tests.loading.nets:mlp", "--weights", "{folder}/plain.pt"], [".safetensors"]),
+    "weights pickled": (["tests.predictors.nets:mlp", "--weights", "{folder}/plain.pt"], [".safetensors"]),
     "argument": ([*FACTORY, "--factory-arg", "hidden"], ["--factory-arg takes name=value"]),
     "text in a column": (
         ["{folder}/plain.pt2", "--data", "{folder}/text.csv"],
@@ -189,7 +189,7 @@ def test_a_model_that_does_not_say_its_data(run, folder):
 
 
 def test_the_current_folder_can_be_imported_from(run, folder, tmp_path, monkeypatch):
-    (tmp_path / "shop_of_mine.py").write_text("from tests.loading.nets import mlp as make\n")
+    (tmp_path / "shop_of_mine.py").write_text("from tests.predictors.nets import mlp as make\n")
     monkeypatch.chdir(tmp_path)
     data = ("--data", folder / "rows.csv", "--target", "label", *QUICK, "--json")
     weights = ("--weights", folder / "plain.safetensors")

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 import r2et
+from r2et.checkpoints import create_explainer
 from r2et.cli import main
-from r2et.loading import Subject, subjects
-from r2et.training import create_explainer, find_preset
+from r2et.predictors import Subject, subjects
+from r2et.recipes import find_preset
 from tests.training.generated import generated_data
 
 OPTIONS: dict[str, list[str]] = {
@@ -97,7 +98,7 @@ def test_audit_is_of_the_explanation_of_the_training(run, folders, monkeypatch):
 
     def remember(model, x, y, **given):
         seen.update(given, shape=tuple(x.shape))
-        raise r2et.InputError("seen enough")
+        raise r2et.errors.InputError("seen enough")
 
     monkeypatch.setattr(subjects, "audit", remember)
     for name, folder in folders.items():

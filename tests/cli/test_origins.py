@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import r2et
-from r2et.loading import choose_rows, open_model, read_table
-from r2et.loading.origins import hold_out
+from r2et.predictors import choose_rows, open_model, read_table
+from r2et.tables.origins import hold_out
 from tests.cli.test_own_table import QUICK, ROWS, people
 
 NOISE = ("--attack", "noise")
@@ -102,7 +102,7 @@ def test_a_file_that_changes_during_the_training_is_another_file(run, csv, tmp_p
 
 
 def test_the_origin_is_that_of_the_same_model_while_another_is_trained(run, csv, tmp_path, monkeypatch):
-    from r2et.loading import models
+    from r2et.predictors import models
 
     assert train(run, csv, tmp_path / "model", 0).code == 0
     assert train(run, csv, tmp_path / "other", 1).code == 0

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import r2et
-from r2et.loading import open_model
+from r2et.predictors import open_model
 from tests.test_cli import at_80_columns
 
 ROWS = 120
@@ -165,7 +165,7 @@ def test_an_interrupt_keeps_what_is_done(run, folder, tmp_path, monkeypatch):
         return chunk(self, rows, *rest)
 
     monkeypatch.setattr(chunks.Plan, "_chunk", interrupted)
-    monkeypatch.setattr("r2et.loading.subjects.Subject.rows_at_once", 5)
+    monkeypatch.setattr("r2et.predictors.subjects.Subject.rows_at_once", 5)
     page = tmp_path / "report.html"
     found = run("audit", folder / "plain", "--data", folder / "people.csv", *QUICK, "--report", page)
     assert found.code == 130
@@ -176,7 +176,7 @@ def test_an_interrupt_keeps_what_is_done(run, folder, tmp_path, monkeypatch):
 
 
 def test_an_interrupt_of_the_second_model_keeps_the_first(run, folder, tmp_path, monkeypatch):
-    from r2et.loading import Subject
+    from r2et.predictors import Subject
 
     audit, calls = Subject.audit, []
 

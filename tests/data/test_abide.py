@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from r2et import data
-from r2et._checks import DataError, InputError
 from r2et.data import GraphLayout, abide
+from r2et.errors import DataError, InputError
 
 from . import array_files, files
 

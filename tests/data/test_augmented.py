@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from r2et import data
-from r2et._checks import InputError
 from r2et.data.augmented import shifted
+from r2et.errors import InputError
 
 
 def naive(image: torch.Tensor, down: int, right: int) -> torch.Tensor:

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from r2et import data
-from r2et._checks import DataError
 from r2et.data import bank
-from r2et.data.tables import encode, read_table
+from r2et.errors import DataError
+from r2et.tables.coding import encode, read_table
 
 from . import files
 

@@ -2,11 +2,12 @@ import numpy as np
 import pytest
 import torch
 
-from r2et._checks import DataError, InputError
-from r2et.attacks.domain import Domain
-from r2et.data.base import Dataset, Split, Table, split_rows, tabular_dataset
+from r2et.data.base import Dataset, Split, split_rows, tabular_dataset
 from r2et.data.layouts import GraphLayout, ImageLayout
 from r2et.data.registry import Info, Request
+from r2et.domain import Domain
+from r2et.errors import DataError, InputError
+from r2et.tables.coding import Table
 
 INFO = Info("toy", "a toy", "nobody", "none", rows=200, features=3, classes=2, k=1)
 NAMES = ("age", "kind: a", "kind: b")

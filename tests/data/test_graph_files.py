@@ -8,8 +8,8 @@ import scipy.io
 import torch
 
 from r2et import data
-from r2et._checks import DataError, InputError
 from r2et.data import GraphLayout, PairCounts
+from r2et.errors import DataError, InputError
 
 COUNTS = PairCounts(40, 10, 20)
 SIZE, EDGES = 6, 15

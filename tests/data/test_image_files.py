@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from r2et import data
-from r2et._checks import DataError, InputError
 from r2et.data import ImageLayout
+from r2et.errors import DataError, InputError
 
 Image = pytest.importorskip("PIL.Image")
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from r2et._checks import InputError
 from r2et.data import GraphLayout, ImageLayout
+from r2et.errors import InputError
 
 
 class TestImage:

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from r2et import data
-from r2et._checks import DataError
 from r2et.data import mnist, registry
+from r2et.errors import DataError
 
 from . import array_files, files
 from .conftest import Server

@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from r2et import data
-from r2et._checks import DataError, InputError
 from r2et.data import ImageLayout
 from r2et.data.images import channel_statistics
 from r2et.data.oct import downsample
+from r2et.errors import DataError, InputError
 
 from . import array_files, files
 

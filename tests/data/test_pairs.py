@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from r2et._checks import DataError, InputError
 from r2et.data import DrawnPairs, PairCounts, Pairs
 from r2et.data.pairs import Pool, draw_held_out_pairs, draw_pairs
+from r2et.errors import DataError, InputError
 
 
 def pool(counts: list[int], start: int = 0, seed: int = 0) -> Pool:

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from r2et import data
-from r2et._checks import DataError
 from r2et.data import registry, sources
 from r2et.data.sources import ManualFile, RemoteFile, cache_folder, locate
+from r2et.errors import DataError
 
 from ..full_disk import no_file_above
 from . import files

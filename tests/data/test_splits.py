@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from r2et._checks import DataError, InputError
 from r2et.data.splits import split_groups
+from r2et.errors import DataError, InputError
 
 
 def grouped(seed: int = 0, groups: int = 150) -> tuple[np.ndarray, np.ndarray]:

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from r2et._checks import InputError, ModelError
 from r2et.enclosure import Smooth, extent, register
 from r2et.enclosure.activations import _KNOWN, LeakyReLU, MaxPool, activation, known
+from r2et.errors import InputError, ModelError
 
 SMOOTH = {
     "softplus 1": nn.Softplus(),

@@ -282,5 +282,5 @@ def test_a_subclass_that_computes_the_same_is_the_layer_it_is_made_of() -> None:
     ).double()
     assert torch.allclose(extract(nested, x.shape[1:]).forward(x)[1], nested(x))
     # what computes something else is followed into its own code, or refused
-    with pytest.raises(r2et.ModelError, match="'linear'"):
+    with pytest.raises(r2et.errors.ModelError, match="'linear'"):
         extract(nn.Sequential(Scaled(6, 2)).double(), x.shape[1:])

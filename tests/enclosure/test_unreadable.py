@@ -5,9 +5,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from r2et._checks import ModelError
 from r2et.certificates import certify
 from r2et.enclosure import extract
+from r2et.errors import ModelError
 from tests.enclosure.test_reading import Written, layers
 
 

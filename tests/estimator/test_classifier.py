@@ -7,8 +7,9 @@ import torch
 from sklearn.exceptions import NotFittedError
 
 import r2et
-from r2et import InputError, StableClassifier
-from r2et.training import METHODS
+from r2et import StableClassifier
+from r2et.errors import InputError
+from r2et.recipes import METHODS
 
 from .frames import QUICK, mixed, numeric
 
@@ -185,7 +186,7 @@ def test_scores_are_slopes_of_the_decision(fitted):
 
 def test_ranks_follow_scores(fitted):
     frame, _ = mixed()
-    all_scores = r2et.Gradient()(fitted.model_, fitted.encode(frame)).numpy()
+    all_scores = r2et.explainers.Gradient()(fitted.model_, fitted.encode(frame)).numpy()
     found = fitted.explain(frame, radius=False)
     for row, part in enumerate(np.split(found["score"].to_numpy(), len(frame))):
         np.testing.assert_allclose(part, np.sort(all_scores[row])[::-1][:3])
@@ -214,7 +215,7 @@ def test_no_step_inside_the_radius_changes_the_list(fitted):
     for _ in range(20):
         direction = torch.randn(x.shape, generator=source, dtype=torch.float64)
         moved = x + 0.999 * radius[:, None] * direction / direction.norm(dim=1, keepdim=True)
-        ranked = r2et.Gradient()(fitted.model_, moved, target).topk(3).indices
+        ranked = r2et.explainers.Gradient()(fitted.model_, moved, target).topk(3).indices
         assert [{fitted.encoding_.names[i] for i in row} for row in ranked.tolist()] == top
 
 

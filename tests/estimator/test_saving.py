@@ -8,7 +8,8 @@ import pytest
 import torch
 
 import r2et
-from r2et import CheckpointError, InputError, StableClassifier
+from r2et import StableClassifier
+from r2et.errors import CheckpointError, InputError
 
 from .frames import QUICK, mixed, numeric
 

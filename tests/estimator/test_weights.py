@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from r2et import InputError, StableClassifier, fit, objectives
+from r2et import StableClassifier, fit, objectives
+from r2et.errors import InputError
 from r2et.training import WeightedRows
 from tests.models_with_answers import generator, mlp, normal
 from tests.training.toy import net, problem, weights

@@ -56,7 +56,7 @@ def test_retraining_makes_the_explanations_more_stable(model):
     with sdpa_kernel(SDPBackend.MATH):
         r2et.fit(model, *parts, epochs=8, batch_size=64, lr=1e-2, accelerator="cpu")
         hardened = copy.deepcopy(model)
-        retraining = r2et.Retraining(model, k=2, min_precision=0.0, max_auc_drop=1.0)
+        retraining = r2et.training.Retraining(model, k=2, min_precision=0.0, max_auc_drop=1.0)
         r2et.fit(
             hardened,
             *parts,

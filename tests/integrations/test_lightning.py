@@ -127,9 +127,9 @@ def test_seeds_make_random_directions_the_same():
 
 
 def test_what_it_refuses():
-    with pytest.raises(r2et.InputError, match="as the loss itself"):
+    with pytest.raises(r2et.errors.InputError, match="as the loss itself"):
         StableExplanations(r2et.objectives.CrossEntropy())
-    with pytest.raises(r2et.InputError, match=r"inputs=lambda batch: batch\['x'\]"):
+    with pytest.raises(r2et.errors.InputError, match=r"inputs=lambda batch: batch\['x'\]"):
         train(Module(), StableExplanations(OBJECTIVE), data=Named())
 
     class ByHand(Module):
@@ -139,7 +139,7 @@ def test_what_it_refuses():
             super().__init__()
             self.automatic_optimization = False
 
-    with pytest.raises(r2et.InputError, match=r"optimises by hand.*manual_backward"):
+    with pytest.raises(r2et.errors.InputError, match=r"optimises by hand.*manual_backward"):
         train(ByHand(), StableExplanations(OBJECTIVE))
 
 
@@ -153,5 +153,5 @@ def test_what_it_refuses():
     ],
 )
 def test_arguments_that_cannot_be_used_are_quoted(wrong, words):
-    with pytest.raises(r2et.InputError, match=words):
+    with pytest.raises(r2et.errors.InputError, match=words):
         StableExplanations(OBJECTIVE, **wrong)

@@ -61,5 +61,5 @@ def test_an_auc_of_one_class_is_left_out(run):
 
 
 def test_only_an_audit_is_logged():
-    with pytest.raises(r2et.InputError, match="audit=None"):
+    with pytest.raises(r2et.errors.InputError, match="audit=None"):
         log_audit(None)

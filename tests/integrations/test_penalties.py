@@ -66,5 +66,5 @@ def test_batch_norm_and_dropout_are_off_in_the_penalty_and_on_afterwards():
     ],
 )
 def test_what_cannot_be_added(objective, words):
-    with pytest.raises(r2et.InputError, match=words):
+    with pytest.raises(r2et.errors.InputError, match=words):
         penalty(objective, network(), rows()[0])

@@ -52,7 +52,7 @@ def test_settings_of_the_objective_are_parameters():
         by_name.set_params(objective__gap=0.3).fit(x.numpy(), y.numpy()).module_,
     )
     assert clone(by_name.set_params(objective__gap=0.9)).used_objective().gap == 0.9, "of a fitted one too"
-    with pytest.raises(r2et.InputError, match="'gapp': did you mean 'gap'"):
+    with pytest.raises(r2et.errors.InputError, match="'gapp': did you mean 'gap'"):
         by_name.set_params(objective__gapp=0.7)
 
 
@@ -76,10 +76,10 @@ def test_a_grid_search_over_the_weight():
 
 def test_an_objective_that_is_none_of_these():
     x, y = rows()
-    with pytest.raises(r2et.InputError, match="as the loss itself"):
+    with pytest.raises(r2et.errors.InputError, match="as the loss itself"):
         classifier(objective=r2et.objectives.AdversarialTraining(k=2)).fit(x.numpy(), y.numpy())
 
 
 def test_a_weight_that_is_no_number_is_refused_where_it_is_set():
-    with pytest.raises(r2et.InputError, match="gap=nan"):
+    with pytest.raises(r2et.errors.InputError, match="gap=nan"):
         StableNetClassifier(network(), objective=OBJECTIVE).set_params(objective__gap=float("nan"))

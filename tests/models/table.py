@@ -14,7 +14,7 @@ from r2et import models
 class Case:
     make: Callable[..., nn.Module]
     features: tuple[int, ...]
-    explainer: r2et.Gradient | r2et.GradientTimesInput
+    explainer: r2et.explainers.Gradient | r2et.explainers.GradientTimesInput
     explained: tuple[int, ...]
 
     def model(self, seed: int = 0, **settings: object) -> nn.Module:
@@ -62,11 +62,11 @@ def single_input(**settings):
 
 
 CASES = {
-    "cnn": Case(cnn, (1, 10, 10), r2et.Gradient(), (100,)),
-    "resnet": Case(resnet, (2, 6, 7), r2et.Gradient(reduce="abs-sum"), (42,)),
-    "gcn": Case(gcn, (10,), r2et.GradientTimesInput(), (10,)),
-    "siamese cnn": Case(siamese_cnn, (2, 1, 10, 10), r2et.Gradient(inputs=2), (2, 100)),
-    "siamese resnet": Case(siamese_resnet, (2, 1, 6, 6), r2et.Gradient(inputs=2), (2, 36)),
-    "siamese gcn": Case(siamese_gcn, (2, 10), r2et.GradientTimesInput(inputs=2), (2, 10)),
-    "single input": Case(single_input, (1, 10, 10), r2et.Gradient(), (100,)),
+    "cnn": Case(cnn, (1, 10, 10), r2et.explainers.Gradient(), (100,)),
+    "resnet": Case(resnet, (2, 6, 7), r2et.explainers.Gradient(reduce="abs-sum"), (42,)),
+    "gcn": Case(gcn, (10,), r2et.explainers.GradientTimesInput(), (10,)),
+    "siamese cnn": Case(siamese_cnn, (2, 1, 10, 10), r2et.explainers.Gradient(inputs=2), (2, 100)),
+    "siamese resnet": Case(siamese_resnet, (2, 1, 6, 6), r2et.explainers.Gradient(inputs=2), (2, 36)),
+    "siamese gcn": Case(siamese_gcn, (2, 10), r2et.explainers.GradientTimesInput(inputs=2), (2, 10)),
+    "single input": Case(single_input, (1, 10, 10), r2et.explainers.Gradient(), (100,)),
 }

@@ -4,7 +4,8 @@ from torch import nn
 from torch.nn import functional as F
 
 import r2et
-from r2et import InputError, models
+from r2et import models
+from r2et.errors import InputError
 
 
 def images(rows: int = 3, channels: int = 2, height: int = 12, width: int = 15) -> torch.Tensor:
@@ -82,7 +83,7 @@ def test_softplus_and_average_pooling_are_smooth():
 
 def test_the_penultimate_layer_has_a_name():
     model, x = models.CNN(1, 12, 2, hidden=(7, 6)), torch.randn(3, 1, 12, 12)
-    scores = r2et.Activation(layer=models.CNN.penultimate)(model, x)
+    scores = r2et.explainers.Activation(layer=models.CNN.penultimate)(model, x)
     assert scores.shape == (3, 6)
     torch.testing.assert_close(scores @ model.dense[4].weight.T + model.dense[4].bias, model(x))
 

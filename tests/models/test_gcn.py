@@ -5,7 +5,8 @@ import pytest
 import torch
 
 import r2et
-from r2et import InputError, models
+from r2et import models
+from r2et.errors import InputError
 
 NODES = 6
 
@@ -142,7 +143,7 @@ def test_renaming_nodes_with_their_features_changes_nothing():
 
 def test_an_explanation_is_over_edges():
     model, x = graph_net(classes=2), edges(3)
-    assert r2et.GradientTimesInput()(model, x).shape == (3, 15)
+    assert r2et.explainers.GradientTimesInput()(model, x).shape == (3, 15)
 
 
 @pytest.mark.parametrize(

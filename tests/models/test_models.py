@@ -6,7 +6,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from r2et import InputError, models, validate
+from r2et import models, validate
+from r2et.errors import InputError
 
 FORMULAS = {
     "relu": lambda z: z.clamp(min=0),

@@ -5,7 +5,8 @@ from torch import nn
 from torch.nn import functional as F
 
 import r2et
-from r2et import InputError, models
+from r2et import models
+from r2et.errors import InputError
 
 
 def small(channels: int = 3, classes: int | None = 4, **settings) -> models.ResNet:
@@ -113,7 +114,7 @@ def test_the_penultimate_layer_has_a_name(inputs, layer):
     assert layer.endswith(models.ResNet.penultimate)
     model = small() if inputs == 1 else models.Siamese(small(classes=None)).double().eval()
     x = images() if inputs == 1 else torch.stack([images(), -images()], dim=1)
-    scores = r2et.Activation(layer=layer, inputs=inputs)(model, x)
+    scores = r2et.explainers.Activation(layer=layer, inputs=inputs)(model, x)
     assert scores.shape == ((2, 5) if inputs == 1 else (2, 2, 5))
     if inputs == 1:
         torch.testing.assert_close(scores @ model.fc.weight.T + model.fc.bias, model(x))
@@ -123,7 +124,7 @@ def test_the_penultimate_layer_has_a_name(inputs, layer):
 
 def test_the_concept_explanation_can_be_attacked_and_trained():
     model = small()
-    explainer = r2et.Activation(layer="avgpool")
+    explainer = r2et.explainers.Activation(layer="avgpool")
     result = r2et.attacks.ERAttack(k=2, radius=1.0, steps=3, explainer=explainer)(model, images())
     assert result.after.shape == (2, 5)
     r2et.objectives.R2ET(k=2, explainer=explainer)(model, images(), torch.tensor([0, 1])).backward()

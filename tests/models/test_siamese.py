@@ -6,7 +6,8 @@ from torch import nn
 from torch.nn import functional as F
 
 import r2et
-from r2et import InputError, ModelError, models
+from r2et import models
+from r2et.errors import InputError, ModelError
 from tests.models.table import CASES
 
 PAIRS = ["siamese cnn", "siamese resnet", "siamese gcn"]
@@ -78,7 +79,7 @@ def test_dead_embeddings_do_not_spoil_training():
     with torch.no_grad():
         embedding[0].bias.fill_(-100)
     model, x = models.Siamese(embedding), torch.randn(5, 2, 6)
-    objective = r2et.objectives.R2ET(k=2, explainer=r2et.Gradient(inputs=2, score="probability"))
+    objective = r2et.objectives.R2ET(k=2, explainer=r2et.explainers.Gradient(inputs=2, score="probability"))
     objective(model, x, torch.tensor([0, 1, 0, 1, 1])).backward()
     for p in model.parameters():
         assert torch.isfinite(p.grad).all()
@@ -86,10 +87,10 @@ def test_dead_embeddings_do_not_spoil_training():
 
 def test_activations_of_both_inputs():
     model, x = models.Siamese(cnn()), pairs()
-    scores = r2et.Activation(layer="embedding", inputs=2)(model, x)
+    scores = r2et.explainers.Activation(layer="embedding", inputs=2)(model, x)
     torch.testing.assert_close(scores[:, 0], model.embedding(x[:, 0]))
     torch.testing.assert_close(scores[:, 1], model.embedding(x[:, 1]))
-    deeper = r2et.Activation(layer=f"embedding.{models.CNN.penultimate}", inputs=2)(model, x)
+    deeper = r2et.explainers.Activation(layer=f"embedding.{models.CNN.penultimate}", inputs=2)(model, x)
     assert deeper.shape == (4, 2, 4)
 
 
@@ -139,7 +140,7 @@ def test_a_constrained_attack_keeps_three_predictions():
     siamese = models.Siamese(models.MLP(6, 5, hidden=(8,), activation="tanh")).double()
     classifier = models.SingleInput(siamese.embedding, width=5, classes=2).double()
     x = torch.randn(40, 2, 6, dtype=torch.float64)
-    settings = {"k": 2, "radius": 2.0, "steps": 10, "explainer": r2et.Gradient(inputs=2)}
+    settings = {"k": 2, "radius": 2.0, "steps": 10, "explainer": r2et.explainers.Gradient(inputs=2)}
     free = r2et.attacks.ERAttack(**settings)(siamese, x).x
     bound = r2et.attacks.ERAttack(**settings, predictions=classifier.of_pairs)(siamese, x).x
     clean = torch.stack([logits.argmax(1) for logits in classifier.of_pairs(x)])

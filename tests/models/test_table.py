@@ -7,8 +7,9 @@ import torch
 from torch import nn
 
 import r2et
-from r2et import InputError, models, validate
-from r2et.training import load_model, save_model
+from r2et import models, validate
+from r2et.checkpoints import load_model, save_model
+from r2et.errors import InputError
 from tests.models.table import CASES
 
 TABLE = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())

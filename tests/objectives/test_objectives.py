@@ -10,17 +10,8 @@ import torch
 from torch import nn
 
 import r2et
-from r2et import (
-    Activation,
-    FromCaptum,
-    GaussianNeighbours,
-    Gradient,
-    GradientTimesInput,
-    IntegratedGradients,
-    SmoothGrad,
-    UniformNeighbours,
-)
 from r2et.attacks import ERAttack
+from r2et.explainers import Activation, FromCaptum, Gradient, GradientTimesInput, IntegratedGradients, SmoothGrad
 from r2et.objectives import (
     R2ET,
     SSR,
@@ -31,6 +22,7 @@ from r2et.objectives import (
     EstimatedHessian,
     ExactHessian,
 )
+from r2et.stability import GaussianNeighbours, UniformNeighbours
 from tests.models_with_answers import (
     Siamese,
     convolution,
@@ -564,10 +556,10 @@ def test_certified_radius_with_enclosed_denominators(with_reference):
 
 def test_certified_radius_says_why_it_cannot_enclose():
     relu = torch.nn.Sequential(torch.nn.Linear(X.shape[1], 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).to(X.dtype)
-    with pytest.raises(r2et.ModelError, match="kinks"):
+    with pytest.raises(r2et.errors.ModelError, match="kinks"):
         CertifiedRadius(k=2, denominator="enclosure")(relu, X, Y)
     CertifiedRadius(k=2)(relu, X, Y).backward()  # "auto" takes the point
-    with pytest.raises(r2et.InputError, match="denominator 'poin'"):
+    with pytest.raises(r2et.errors.InputError, match="denominator 'poin'"):
         CertifiedRadius(k=2, denominator="poin")
 
 
@@ -913,9 +905,9 @@ def test_bad_data(objective, x, y, message):
 
 @pytest.mark.parametrize("objective", ALL.values(), ids=ALL.keys())
 def test_bad_models(objective):
-    with pytest.raises(r2et.ModelError, match="probabilities"):
+    with pytest.raises(r2et.errors.ModelError, match="probabilities"):
         objective(nn.Sequential(net(), nn.Softmax(1)), X, Y)
-    with pytest.raises(r2et.ModelError, match="one column"):
+    with pytest.raises(r2et.errors.ModelError, match="one column"):
         objective(mlp(classes=1), X, torch.zeros(5, dtype=torch.int64))
 
 

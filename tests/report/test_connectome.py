@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from r2et import InputError
 from r2et.data.layouts import GraphLayout
+from r2et.errors import InputError
 from r2et.report import connectome_circle, connectome_matrix, lobes
 
 NAMES = ("Precentral_L", "Precentral_R", "Cuneus_L", "Cuneus_R", "Rectus_L", "Rectus_R", "Vermis_3")

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 import r2et
-from r2et import InputError, report
+from r2et import report
+from r2et.errors import InputError
 from r2et.report import charts, embedding, images, words
 from r2et.report.page import fragile_features
 from tests.models_with_answers import Siamese, linear, mlp, normal
@@ -273,7 +274,7 @@ def test_pictures_of_images(channels):
     layout = r2et.data.ImageLayout((channels, 10, 10), (0.5,) * channels, (0.25,) * channels)
     model = r2et.models.CNN(channels, 10, 3, filters=(2, 2), hidden=(4, 4), activation="softplus", pool="avg")
     x = normal(4, channels, 10, 10).float()
-    explainer = r2et.Gradient(reduce="abs-sum") if channels == 3 else None
+    explainer = r2et.explainers.Gradient(reduce="abs-sum") if channels == 3 else None
     options = {"radii": (1.0,), "layout": layout, "explainer": explainer, "certificate": False, **QUICK}
     found = r2et.audit(model, x, torch.tensor([0, 1, 2, 0]), k=4, **options)
     assert [picture.pixels.shape for picture in found.samples.pictures] == [(1, channels, 10, 10)] * 4
@@ -286,7 +287,7 @@ def test_pictures_of_images(channels):
 
 def test_pairs_of_inputs():
     x = normal(6, 2, 5)
-    explainer = r2et.Gradient(inputs=2)
+    explainer = r2et.explainers.Gradient(inputs=2)
     found = r2et.audit(Siamese(), x, torch.arange(6) % 2, k=2, radii=(2.0,), explainer=explainer, **QUICK)
     page = Page(report.render(found))
     assert page.data["members"] == 2
@@ -297,7 +298,14 @@ def test_pairs_of_inputs():
 
 def test_neurons_are_called_neurons():
     found = r2et.audit(
-        mlp(5), X, Y, k=2, radii=(2.0,), explainer=r2et.Activation(layer="0"), feature_names=list("abcde"), **QUICK
+        mlp(5),
+        X,
+        Y,
+        k=2,
+        radii=(2.0,),
+        explainer=r2et.explainers.Activation(layer="0"),
+        feature_names=list("abcde"),
+        **QUICK,
     )
     page = Page(report.render(found))
     assert set(page.data["features"].values()) <= {f"neuron {i}" for i in range(8)}

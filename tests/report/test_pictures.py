@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from r2et import InputError
 from r2et.data.layouts import ImageLayout
+from r2et.errors import InputError
 from r2et.report import magnitude_by_rank, saliency_grid, saliency_pair
 
 GREY = ImageLayout((1, 6, 7), mean=(0.4,), std=(0.3,))

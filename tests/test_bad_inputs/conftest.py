@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import r2et
+from r2et.checkpoints import save_model
 from r2et.estimator import StableClassifier
-from r2et.training import save_model
 
 NETS = """
 import sys

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 import r2et
 from r2et import attacks, data, metrics, objectives
-from r2et._checks import InputError
 from r2et.data.pairs import Pool
+from r2et.errors import InputError
 
 NAN, INF = float("nan"), float("inf")
 
@@ -63,7 +63,9 @@ LABELS = [0, 1] * 10
 
 ER = attacks.ERAttack(k=2, radius=0.1, steps=1)
 RESULT = ER(NET, X)
-CERTIFICATE = r2et.Certificate(torch.tensor([[0.5, 1.0]]), "deterministic", "Gradient of the log-odds")
+CERTIFICATE = r2et.certificates.Certificate(
+    torch.tensor([[0.5, 1.0]]), "deterministic", "Gradient of the log-odds"
+)
 SPLIT = data.Split(X, Y)
 IMAGE = data.ImageLayout((1, 2, 3), (0.5,), (0.5,))
 GRAPH = data.GraphLayout(("a", "b", "c", "d"), torch.zeros(6), torch.ones(6))

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 import r2et
-from r2et import attacks, certificates, enclosure, explain, metrics, ranking, scores, stability, validate
+from r2et import attacks, certificates, enclosure, explainers, metrics, ranking, scores, stability, validate
 from r2et.certificates import noisy_counts, smoothed_scores, statistical_stability
 from tests.test_bad_inputs.objects import (
     CERTIFICATE,
@@ -25,7 +25,7 @@ from tests.test_bad_inputs.objects import (
     row,
 )
 
-HALF = r2et.Gradient()
+HALF = r2et.explainers.Gradient()
 
 MEASURING = [
     # --- domains ------------------------------------------------------------------------------------------------
@@ -56,12 +56,23 @@ MEASURING = [
     row("Domain: groups share a feature", lambda: r2et.Domain(groups=[[0, 1], [1, 2]]), "feature 1", "twice"),
     row("Domain: move_groups is text", lambda: r2et.Domain(move_groups="no"), "move_groups='no'", "True or False"),
     # --- explainers ---------------------------------------------------------------------------------------------
-    row("explain.Explainer: x is an array", lambda: HALF(NET, X.numpy()), "ndarray", "torch.as_tensor"),
-    row("Gradient: reduce is unknown", lambda: r2et.Gradient(reduce="sum"), "reduce", "'sum'", "abs-sum"),
-    row("Gradient: inputs is three", lambda: r2et.Gradient(inputs=3), "inputs must be 1 or 2", "3"),
-    row("Gradient: inputs is true", lambda: r2et.Gradient(inputs=True), "inputs must be 1 or 2", "True"),
-    row("Gradient: inputs is a fraction", lambda: r2et.Gradient(inputs=1.0), "inputs must be 1 or 2", "1.0"),
-    row("Gradient: score is unknown", lambda: r2et.Gradient(score="odds"), "score", "'odds'", "log-odds"),
+    row("explainers.Explainer: x is an array", lambda: HALF(NET, X.numpy()), "ndarray", "torch.as_tensor"),
+    row(
+        "Gradient: reduce is unknown", lambda: r2et.explainers.Gradient(reduce="sum"), "reduce", "'sum'", "abs-sum"
+    ),
+    row("Gradient: inputs is three", lambda: r2et.explainers.Gradient(inputs=3), "inputs must be 1 or 2", "3"),
+    row(
+        "Gradient: inputs is true", lambda: r2et.explainers.Gradient(inputs=True), "inputs must be 1 or 2", "True"
+    ),
+    row(
+        "Gradient: inputs is a fraction",
+        lambda: r2et.explainers.Gradient(inputs=1.0),
+        "inputs must be 1 or 2",
+        "1.0",
+    ),
+    row(
+        "Gradient: score is unknown", lambda: r2et.explainers.Gradient(score="odds"), "score", "'odds'", "log-odds"
+    ),
     row("Gradient: x is a list", lambda: HALF(NET, X.tolist()), "list", "torch.as_tensor"),
     row("Gradient: x is a frame", lambda: HALF(NET, FRAME), "DataFrame"),
     row("Gradient: x holds whole numbers", lambda: HALF(NET, X.long()), "int64", "x.float()"),
@@ -70,29 +81,67 @@ MEASURING = [
     row("Gradient: x is empty", lambda: HALF(NET, X[:0]), "empty", "(0, 6)"),
     row("Gradient: x has NaN", lambda: HALF(NET, WITH_NAN), "5 values that are NaN", "x[0, 2]"),
     row("Gradient: x is one row", lambda: HALF(NET, X[0]), "(6,)", "x[None]"),
-    row("Gradient: x is no pair", lambda: r2et.Gradient(inputs=2)(NET, X), "inputs=2", "(5, 6)"),
+    row("Gradient: x is no pair", lambda: r2et.explainers.Gradient(inputs=2)(NET, X), "inputs=2", "(5, 6)"),
     row("Gradient: target is a number", lambda: HALF(NET, X, target=1), "int", "labels"),
     row("Gradient: target is a float tensor", lambda: HALF(NET, X, target=Y.float()), "float32", "labels.long()"),
     row("Gradient: target is too short", lambda: HALF(NET, X, target=Y[:2]), "2 labels for 5 rows"),
     row("Gradient: target is out of range", lambda: HALF(NET, X, target=Y + 1), "label 2 in row 1", "2 classes"),
-    row("GradientTimesInput: reduce is None", lambda: r2et.GradientTimesInput(reduce=None), "reduce", "None"),
-    row("SmoothGrad: no samples", lambda: r2et.SmoothGrad(samples=0), "samples=0", "whole number"),
-    row("SmoothGrad: half a sample", lambda: r2et.SmoothGrad(samples=1.5), "samples=1.5"),
-    row("SmoothGrad: samples is text", lambda: r2et.SmoothGrad(samples="9"), "samples='9'"),
-    row("SmoothGrad: sigma is NaN", lambda: r2et.SmoothGrad(sigma=NAN), "sigma=nan", "positive"),
-    row("SmoothGrad: sigma is text", lambda: r2et.SmoothGrad(sigma="1"), "sigma='1'"),
-    row("SmoothGrad: seed is negative", lambda: r2et.SmoothGrad(seed=-1), "seed=-1", "2**32 - 1"),
-    row("SmoothGrad: seed is too large", lambda: r2et.SmoothGrad(seed=99999999999999), "seed=99999999999999"),
-    row("SmoothGrad: chunk_size is zero", lambda: r2et.SmoothGrad(chunk_size=0), "chunk_size=0"),
-    row("IntegratedGradients: one point", lambda: r2et.IntegratedGradients(points=1), "points=1", "at least 2"),
-    row("IntegratedGradients: points is text", lambda: r2et.IntegratedGradients(points="9"), "points='9'"),
-    row("IntegratedGradients: rule", lambda: r2et.IntegratedGradients(rule="simpson"), "'simpson'", "trapezoid"),
-    row("IntegratedGradients: baseline NaN", lambda: r2et.IntegratedGradients(baseline=NAN), "baseline", "nan"),
-    row("IntegratedGradients: baseline text", lambda: r2et.IntegratedGradients(baseline="0"), "baseline", "'0'"),
-    row("Activation: layer is a number", lambda: r2et.Activation(layer=1), "layer=1", "text"),
-    row("Activation: unknown layer", lambda: r2et.Activation(layer="fc")(NET, X), "unknown layer 'fc'"),
-    row("FromCaptum: method is text", lambda: r2et.FromCaptum(method="Saliency"), "method='Saliency'", "captum"),
-    row("FromCaptum: options", lambda: r2et.FromCaptum(method=dict, options=[1]), "options=[1]"),
+    row(
+        "GradientTimesInput: reduce is None",
+        lambda: r2et.explainers.GradientTimesInput(reduce=None),
+        "reduce",
+        "None",
+    ),
+    row("SmoothGrad: no samples", lambda: r2et.explainers.SmoothGrad(samples=0), "samples=0", "whole number"),
+    row("SmoothGrad: half a sample", lambda: r2et.explainers.SmoothGrad(samples=1.5), "samples=1.5"),
+    row("SmoothGrad: samples is text", lambda: r2et.explainers.SmoothGrad(samples="9"), "samples='9'"),
+    row("SmoothGrad: sigma is NaN", lambda: r2et.explainers.SmoothGrad(sigma=NAN), "sigma=nan", "positive"),
+    row("SmoothGrad: sigma is text", lambda: r2et.explainers.SmoothGrad(sigma="1"), "sigma='1'"),
+    row("SmoothGrad: seed is negative", lambda: r2et.explainers.SmoothGrad(seed=-1), "seed=-1", "2**32 - 1"),
+    row(
+        "SmoothGrad: seed is too large",
+        lambda: r2et.explainers.SmoothGrad(seed=99999999999999),
+        "seed=99999999999999",
+    ),
+    row("SmoothGrad: chunk_size is zero", lambda: r2et.explainers.SmoothGrad(chunk_size=0), "chunk_size=0"),
+    row(
+        "IntegratedGradients: one point",
+        lambda: r2et.explainers.IntegratedGradients(points=1),
+        "points=1",
+        "at least 2",
+    ),
+    row(
+        "IntegratedGradients: points is text",
+        lambda: r2et.explainers.IntegratedGradients(points="9"),
+        "points='9'",
+    ),
+    row(
+        "IntegratedGradients: rule",
+        lambda: r2et.explainers.IntegratedGradients(rule="simpson"),
+        "'simpson'",
+        "trapezoid",
+    ),
+    row(
+        "IntegratedGradients: baseline NaN",
+        lambda: r2et.explainers.IntegratedGradients(baseline=NAN),
+        "baseline",
+        "nan",
+    ),
+    row(
+        "IntegratedGradients: baseline text",
+        lambda: r2et.explainers.IntegratedGradients(baseline="0"),
+        "baseline",
+        "'0'",
+    ),
+    row("Activation: layer is a number", lambda: r2et.explainers.Activation(layer=1), "layer=1", "text"),
+    row("Activation: unknown layer", lambda: r2et.explainers.Activation(layer="fc")(NET, X), "unknown layer 'fc'"),
+    row(
+        "FromCaptum: method is text",
+        lambda: r2et.explainers.FromCaptum(method="Saliency"),
+        "method='Saliency'",
+        "captum",
+    ),
+    row("FromCaptum: options", lambda: r2et.explainers.FromCaptum(method=dict, options=[1]), "options=[1]"),
     # --- ranking ------------------------------------------------------------------------------------------------
     row(
         "precision_at_k: NaN scores", lambda: r2et.precision_at_k(SCORES, WITH_NAN, 2), "scores_b", "NaN", "[0, 2]"
@@ -104,9 +153,11 @@ MEASURING = [
     row("precision_at_k: k is all", lambda: r2et.precision_at_k(SCORES, SCORES, 6), "less than the 6", "k=6"),
     row("precision_at_k: features", lambda: r2et.precision_at_k(SCORES, SCORES[:, :3], 2), "6 and 3 features"),
     row("precision_at_k: rows", lambda: r2et.precision_at_k(SCORES, SCORES[:2], 2), "(5, 6) and (2, 6)"),
-    row("rank_correlation: NaN scores", lambda: r2et.rank_correlation(WITH_NAN, SCORES), "scores_a", "NaN"),
-    row("rank_correlation: a number", lambda: r2et.rank_correlation(1.0, 2.0), "scores_a", "1.0"),
-    row("rank_correlation: rows", lambda: r2et.rank_correlation(SCORES, SCORES[:3]), "(5, 6) and (3, 6)"),
+    row(
+        "rank_correlation: NaN scores", lambda: r2et.ranking.rank_correlation(WITH_NAN, SCORES), "scores_a", "NaN"
+    ),
+    row("rank_correlation: a number", lambda: r2et.ranking.rank_correlation(1.0, 2.0), "scores_a", "1.0"),
+    row("rank_correlation: rows", lambda: r2et.ranking.rank_correlation(SCORES, SCORES[:3]), "(5, 6) and (3, 6)"),
     row("ranking.top_k_mask: NaN", lambda: ranking.top_k_mask(WITH_NAN, 2), "scores[0, 2]", "NaN"),
     row("ranking.top_k_mask: k is zero", lambda: ranking.top_k_mask(SCORES, 0), "k=0"),
     row("ranking.top_k_mask: k is too large", lambda: ranking.top_k_mask(SCORES, 7), "6 features", "k=7"),
@@ -140,31 +191,54 @@ MEASURING = [
     row("scores.probability_slope: too few", lambda: scores.probability_slope(LOGITS, Y[:0]), "0 labels for 5"),
     row("scores.predicted_class: one row", lambda: scores.predicted_class(LOGITS[0]), "logits", "(2,)"),
     # --- thickness ----------------------------------------------------------------------------------------------
-    row("GaussianNeighbours: sigma is NaN", lambda: r2et.GaussianNeighbours(NAN), "sigma=nan"),
-    row("GaussianNeighbours: sigma is text", lambda: r2et.GaussianNeighbours("0.1"), "sigma='0.1'"),
-    row("GaussianNeighbours: aggregate", lambda: r2et.GaussianNeighbours(0.1, "median"), "'median'", "minimum"),
-    row("UniformNeighbours: radius", lambda: r2et.UniformNeighbours(-1), "radius=-1"),
-    row("AdversarialNeighbours: text", lambda: r2et.AdversarialNeighbours("er"), "attack='er'"),
-    row("AdversarialNeighbours: nothing", lambda: r2et.AdversarialNeighbours(()), "attack=()"),
-    row("stability.Neighbours: samples", lambda: r2et.GaussianNeighbours().draw(NET, X, 0, None), "samples=0"),
-    row("stability.Neighbours: generator", lambda: r2et.GaussianNeighbours().draw(NET, X, 1, 5), "generator=5"),
+    row("GaussianNeighbours: sigma is NaN", lambda: r2et.stability.GaussianNeighbours(NAN), "sigma=nan"),
+    row("GaussianNeighbours: sigma is text", lambda: r2et.stability.GaussianNeighbours("0.1"), "sigma='0.1'"),
+    row(
+        "GaussianNeighbours: aggregate",
+        lambda: r2et.stability.GaussianNeighbours(0.1, "median"),
+        "'median'",
+        "minimum",
+    ),
+    row("UniformNeighbours: radius", lambda: r2et.stability.UniformNeighbours(-1), "radius=-1"),
+    row("AdversarialNeighbours: text", lambda: r2et.stability.AdversarialNeighbours("er"), "attack='er'"),
+    row("AdversarialNeighbours: nothing", lambda: r2et.stability.AdversarialNeighbours(()), "attack=()"),
+    row(
+        "stability.Neighbours: samples",
+        lambda: r2et.stability.GaussianNeighbours().draw(NET, X, 0, None),
+        "samples=0",
+    ),
+    row(
+        "stability.Neighbours: generator",
+        lambda: r2et.stability.GaussianNeighbours().draw(NET, X, 1, 5),
+        "generator=5",
+    ),
     row("thickness: variant", lambda: r2et.thickness(NET, X, 2, variant="map"), "'map'", "dcg"),
     row("thickness: explainer is text", lambda: r2et.thickness(NET, X, 2, "gradient"), "explainer='gradient'"),
-    row("thickness: explainer is a class", lambda: r2et.thickness(NET, X, 2, r2et.Gradient), "r2et.Gradient()"),
+    row(
+        "thickness: explainer is a class",
+        lambda: r2et.thickness(NET, X, 2, r2et.explainers.Gradient),
+        "r2et.explainers.Gradient()",
+    ),
     row("thickness: neighbours", lambda: r2et.thickness(NET, X, 2, neighbours=0.1), "neighbours=0.1"),
     row("thickness: no samples", lambda: r2et.thickness(NET, X, 2, samples=0), "samples=0"),
     row("thickness: half a step", lambda: r2et.thickness(NET, X, 2, steps=1.5), "steps=1.5"),
     row("thickness: generator", lambda: r2et.thickness(NET, X, 2, generator=5), "generator=5", "manual_seed"),
     row("thickness: chunk_size", lambda: r2et.thickness(NET, X, 2, chunk_size=0), "chunk_size=0"),
     row("thickness: k is a float", lambda: r2et.thickness(NET, X, 2.0), "2.0"),
-    row("pairwise_thickness: no such feature", lambda: r2et.pairwise_thickness(NET, X, 0, 6), "no feature 6"),
-    row("pairwise_thickness: a name", lambda: r2et.pairwise_thickness(NET, X, "age", 1), "'age'"),
+    row(
+        "pairwise_thickness: no such feature",
+        lambda: r2et.stability.pairwise_thickness(NET, X, 0, 6),
+        "no feature 6",
+    ),
+    row("pairwise_thickness: a name", lambda: r2et.stability.pairwise_thickness(NET, X, "age", 1), "'age'"),
     row("thickness_bounds: radius", lambda: r2et.thickness_bounds(NET, X, 2, NAN), "radius=nan"),
     row("thickness_bounds: method", lambda: r2et.thickness_bounds(NET, X, 2, 0.1, method="x"), "'x'", "enclosure"),
     row("thickness_bounds: samples", lambda: r2et.thickness_bounds(NET, X, 2, 0.1, samples=-1), "samples=-1"),
     row(
         "stability.path_explanations: steps",
-        lambda: list(stability.path_explanations(NET, X, Y, HALF, r2et.GaussianNeighbours(), 1, "8", None, None)),
+        lambda: list(
+            stability.path_explanations(NET, X, Y, HALF, r2et.stability.GaussianNeighbours(), 1, "8", None, None)
+        ),
         "steps='8'",
     ),
     # --- attacks ------------------------------------------------------------------------------------------------
@@ -267,7 +341,12 @@ MEASURING = [
         lambda: statistical_stability(NET, X, 2, 1, covering="1"),
         "covering='1'",
     ),
-    row("Certificate: limits are a list", lambda: r2et.Certificate([[0.5]], "m", "e"), "limits", "[[0.5]]"),
+    row(
+        "Certificate: limits are a list",
+        lambda: r2et.certificates.Certificate([[0.5]], "m", "e"),
+        "limits",
+        "[[0.5]]",
+    ),
     row("Certificate: radius is text", lambda: CERTIFICATE.precision_at("a"), "radius", "'a'"),
     row("Certificate: radius is None", lambda: CERTIFICATE.precision_at(None), "radius", "None"),
     row("Certificate: radius is NaN", lambda: CERTIFICATE.precision_at(NAN), "radius", "nan"),
@@ -286,5 +365,9 @@ MEASURING = [
     row("validate.piecewise_linear: x", lambda: validate.piecewise_linear(NET, X.tolist()), "list"),
     row("validate.smooth: beta is NaN", lambda: validate.smooth(NET, beta=NAN), "beta=nan"),
     row("validate.smooth: beta is text", lambda: validate.smooth(NET, beta="5"), "beta='5'"),
-    row("explain.Explainer: pairs of three", lambda: explain.Gradient(inputs=2)(NET, PAIRS[:, :1]), "(5, 1, 6)"),
+    row(
+        "explainers.Explainer: pairs of three",
+        lambda: explainers.Gradient(inputs=2)(NET, PAIRS[:, :1]),
+        "(5, 1, 6)",
+    ),
 ]

@@ -6,8 +6,9 @@ import torch
 from torch import nn
 
 import r2et
-from r2et import bench, data, integrations, loading, models, objectives, report, training
-from r2et._checks import CheckpointError, DataError
+import r2et_bench as bench
+from r2et import data, integrations, models, objectives, predictors, report, tables, training
+from r2et.errors import CheckpointError, DataError
 from tests.test_bad_inputs.objects import (
     FRAME,
     GRAPH,
@@ -98,7 +99,7 @@ TRAINING = [
     row("fit: seed is negative", lambda: fitted(seed=-1), "seed=-1"),
     row("fit: seed is huge", lambda: fitted(seed=99999999999999), "seed=99999999999999"),
     row("fit: objective", lambda: fitted(objective="r2et"), "objective='r2et'"),
-    row("fit: retraining", lambda: fitted(retraining=NET), "retraining=", "r2et.Retraining"),
+    row("fit: retraining", lambda: fitted(retraining=NET), "retraining=", "r2et.training.Retraining"),
     row("fit: optimiser", lambda: fitted(optimiser="sgd"), "optimiser", "'sgd'"),
     row("fit: schedule", lambda: fitted(schedule=0.1), "schedule", "0.1"),
     row("fit: trainer", lambda: fitted(trainer="mine"), "trainer", "'mine'"),
@@ -111,11 +112,13 @@ TRAINING = [
     row("fit: validation has three parts", lambda: r2et.fit(NET, ROWS, (X, Y, Y)), "validation"),
     row("fit: train.x is an array", lambda: r2et.fit(NET, (TABLE, Y), ROWS), "train.x", "ndarray"),
     row("fit: labels out of range", lambda: r2et.fit(NET, (X, Y + 1), ROWS), "label 2 in row 1"),
-    row("Retraining: reference", lambda: r2et.Retraining("vanilla"), "reference='vanilla'"),
-    row("Retraining: k", lambda: r2et.Retraining(NET, k=2.0), "k=2.0"),
-    row("Retraining: min_precision", lambda: r2et.Retraining(NET, min_precision=NAN), "min_precision=nan"),
-    row("Retraining: max_auc_drop", lambda: r2et.Retraining(NET, max_auc_drop="2%"), "max_auc_drop='2%'"),
-    row("Retraining: explainer", lambda: r2et.Retraining(NET, explainer=None), "explainer=None"),
+    row("Retraining: reference", lambda: r2et.training.Retraining("vanilla"), "reference='vanilla'"),
+    row("Retraining: k", lambda: r2et.training.Retraining(NET, k=2.0), "k=2.0"),
+    row(
+        "Retraining: min_precision", lambda: r2et.training.Retraining(NET, min_precision=NAN), "min_precision=nan"
+    ),
+    row("Retraining: max_auc_drop", lambda: r2et.training.Retraining(NET, max_auc_drop="2%"), "max_auc_drop='2%'"),
+    row("Retraining: explainer", lambda: r2et.training.Retraining(NET, explainer=None), "explainer=None"),
     row("training.Settings: compile", lambda: training.Settings(compile="yes"), "compile='yes'"),
     row("training.Settings: seed", lambda: training.Settings(seed=0.5), "seed=0.5"),
     row(
@@ -323,26 +326,26 @@ TRAINING = [
         "groups=5",
     ),
     # --- other people's files -----------------------------------------------------------------------------------
-    row("loading.open_model: source", lambda: loading.open_model(5), "source=5"),
-    row("loading.open_model: nowhere", lambda: loading.open_model("nowhere"), "'nowhere'"),
-    row("loading.load_from_factory: source", lambda: loading.load_from_factory(None), "source=None"),
+    row("predictors.open_model: source", lambda: predictors.open_model(5), "source=5"),
+    row("predictors.open_model: nowhere", lambda: predictors.open_model("nowhere"), "'nowhere'"),
+    row("predictors.load_from_factory: source", lambda: predictors.load_from_factory(None), "source=None"),
     row(
-        "loading.load_from_factory: arguments",
-        lambda: loading.load_from_factory("a:b", arguments=5),
+        "predictors.load_from_factory: arguments",
+        lambda: predictors.load_from_factory("a:b", arguments=5),
         "arguments=5",
     ),
-    row("loading.load_program: path", lambda: loading.load_program(None), "path=None"),
-    row("loading.read_frame: path", lambda: loading.read_frame(5), "path=5"),
-    row("loading.read_frame: nowhere", lambda: loading.read_frame("no.csv"), "'no.csv'", family=DataError),
-    row("loading.read_table: path", lambda: loading.read_table(None, "y"), "path=None"),
-    row("loading.numeric_inputs: frame", lambda: loading.numeric_inputs(TABLE), "frame", "DataFrame"),
-    row("loading.numeric_inputs: text", lambda: loading.numeric_inputs(FRAME.assign(f="a")), "numbers: f"),
-    row("loading.class_order: labels", lambda: loading.class_order(LABELS), "labels", "Series"),
-    row("loading.class_order: order", lambda: loading.class_order(pd.Series(["a", "b"]), order=["a"]), "'b'"),
-    row("loading.class_numbers: unknown", lambda: loading.class_numbers(pd.Series([0, 5]), [0, 1]), "label 5"),
-    row("loading.choose_rows: table", lambda: loading.choose_rows(FRAME), "table", "read_table"),
-    row("loading.from_data_set: opened", lambda: loading.from_data_set(NET), "opened", "open_model"),
-    row("loading.from_table: opened", lambda: loading.from_table(NET, FRAME), "opened", "open_model"),
+    row("predictors.load_program: path", lambda: predictors.load_program(None), "path=None"),
+    row("tables.read_frame: path", lambda: tables.read_frame(5), "path=5"),
+    row("tables.read_frame: nowhere", lambda: tables.read_frame("no.csv"), "'no.csv'", family=DataError),
+    row("tables.read_table: path", lambda: tables.read_table(None, "y"), "path=None"),
+    row("tables.numeric_inputs: frame", lambda: tables.numeric_inputs(TABLE), "frame", "DataFrame"),
+    row("tables.numeric_inputs: text", lambda: tables.numeric_inputs(FRAME.assign(f="a")), "numbers: f"),
+    row("tables.class_order: labels", lambda: tables.class_order(LABELS), "labels", "Series"),
+    row("tables.class_order: order", lambda: tables.class_order(pd.Series(["a", "b"]), order=["a"]), "'b'"),
+    row("tables.class_numbers: unknown", lambda: tables.class_numbers(pd.Series([0, 5]), [0, 1]), "label 5"),
+    row("predictors.choose_rows: table", lambda: predictors.choose_rows(FRAME), "table", "read_table"),
+    row("predictors.from_data_set: opened", lambda: predictors.from_data_set(NET), "opened", "open_model"),
+    row("predictors.from_table: opened", lambda: predictors.from_table(NET, FRAME), "opened", "open_model"),
     # --- the benchmark ------------------------------------------------------------------------------------------
     row("bench.find_plan: unknown", lambda: bench.find_plan("smokey"), "'smokey'", "'smoke'"),
     row("bench.find_executor: name", lambda: bench.find_executor("slurm", 1), "'slurm'", "ray"),

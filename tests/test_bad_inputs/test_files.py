@@ -14,15 +14,16 @@ import torch
 from safetensors.torch import save
 
 import r2et
-from r2et import CheckpointError, DataError, InputError, data
-from r2et.bench.records import Store
-from r2et.bench.results import load_results
-from r2et.bench.tables import make_table
+from r2et import data
 from r2et.certificates.smoothing import NoisyCounts
+from r2et.checkpoints import load_model
+from r2et.errors import CheckpointError, DataError, InputError
 from r2et.estimator import StableClassifier
-from r2et.loading import read_frame, read_table
 from r2et.models import ResNet
-from r2et.training import load_model
+from r2et.predictors import read_frame, read_table
+from r2et_bench.records import Store
+from r2et_bench.results import load_results
+from r2et_bench.tables import make_table
 from tests.test_bad_inputs.bad_files import (
     GONE,
     LONG,
@@ -538,4 +539,4 @@ def test_the_untouched_files_are_read(classifier, network, records, tmp_path):
     assert StableClassifier.load(classifier).k_ == 2
     assert load_model(network)[1] == {"data": "breast-cancer", "k": 8}
     assert make_table("1", load_results(Store(records, tmp_path))).sections[0].rows[0][0] == "Vanilla"
-    assert issubclass(r2et.DataError, InputError)
+    assert issubclass(r2et.errors.DataError, InputError)

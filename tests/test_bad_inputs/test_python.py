@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import r2et
-from r2et import _checks
-from r2et._checks import InputError
+from r2et.errors import InputError
+from r2et.numerics import values as checks
 from tests.test_bad_inputs.objects import NET, TABLE, Row, X, Y, audited, classifier
 from tests.test_bad_inputs.table_measuring import MEASURING
 from tests.test_bad_inputs.table_training import TRAINING
@@ -31,11 +31,11 @@ WITHOUT_A_ROW = {
             "certificates.StatisticalStability",
             "data.Info",
             "integrations.Penalty",
-            "loading.LabelledTable",
-            "loading.OpenedModel",
-            "loading.Origin",
-            "loading.Program",
-            "loading.Subject",
+            "tables.LabelledTable",
+            "predictors.OpenedModel",
+            "predictors.Origin",
+            "predictors.Program",
+            "predictors.Subject",
             "objectives.Loss",
             "report.Content",
             "report.Picture",
@@ -157,31 +157,31 @@ def test_bad_arguments_of_a_fitted_classifier(tmp_path) -> None:
 
 @pytest.mark.parametrize("number", [2, np.int64(2), np.int8(2), np.array(2), torch.tensor(2)])
 def test_whole_numbers_of_any_library_are_whole_numbers(number) -> None:
-    _checks.check_count("k", number)
-    _checks.check_k(number, 5)
-    _checks.check_seed(number)
+    checks.check_count("k", number)
+    checks.check_k(number, 5)
+    checks.check_seed(number)
 
 
 @pytest.mark.parametrize("number", [2.0, "2", True, np.True_, None, torch.tensor(True), torch.tensor([2]), 2j])
 def test_what_is_no_whole_number(number) -> None:
-    for check in (lambda: _checks.check_count("k", number), lambda: _checks.check_seed(number)):
+    for check in (lambda: checks.check_count("k", number), lambda: checks.check_seed(number)):
         with pytest.raises(InputError, match="whole number"):
             check()
 
 
 @pytest.mark.parametrize("number", [1, 0.5, np.float32(0.5), np.int64(1), np.array(0.5), torch.tensor(0.5)])
 def test_numbers_of_any_library_are_numbers(number) -> None:
-    _checks.check_positive("radius", number)
-    _checks.check_weight("gap", number)
-    _checks.check_share("part", number)
-    _checks.check_number("gap", number, 0, 1)
+    checks.check_positive("radius", number)
+    checks.check_weight("gap", number)
+    checks.check_share("part", number)
+    checks.check_number("gap", number, 0, 1)
 
 
 @pytest.mark.parametrize(
     "number", ["1", None, True, 1j, [1.0], torch.ones(1), 10**400, float("nan"), float("inf")]
 )
 def test_what_is_no_finite_number(number) -> None:
-    for check in (_checks.check_positive, _checks.check_weight, _checks.check_share, _checks.check_number):
+    for check in (checks.check_positive, checks.check_weight, checks.check_share, checks.check_number):
         with pytest.raises(InputError, match="number"):
             check("radius", number)
 
@@ -197,11 +197,11 @@ def test_what_is_no_finite_number(number) -> None:
 )
 def test_the_sentence_about_a_number_says_where_it_must_lie(low, high, inside, words) -> None:
     with pytest.raises(InputError, match=words):
-        _checks.check_number("gap", 5.0 if high < 5 else -5.0, low, high, inside=inside)
-    _checks.check_number("gap", 1.0, low, high, inside=inside)
+        checks.check_number("gap", 5.0 if high < 5 else -5.0, low, high, inside=inside)
+    checks.check_number("gap", 1.0, low, high, inside=inside)
     if inside:
         with pytest.raises(InputError, match="gap=3"):
-            _checks.check_number("gap", 3, low, high, inside=True)
+            checks.check_number("gap", 3, low, high, inside=True)
 
 
 def test_numbers_of_numpy_give_the_audit_that_python_numbers_give(small_audit) -> None:

@@ -7,7 +7,8 @@ from torch import nn
 from torch.nn import functional as F
 
 import r2et
-from r2et import InputError, ModelError, fit, models
+from r2et import fit, models
+from r2et.errors import InputError, ModelError
 from r2et.objectives import R2ET, CrossEntropy
 from tests.training.toy import distance, dropout_net, net, problem, remembering, same, weights, without_seconds
 
@@ -38,7 +39,7 @@ def test_rows_may_be_objects():
     ids=["plain", "dropout", "random directions"],
 )
 def test_a_seed_decides_the_run(make, objective):
-    def run(seed: int) -> r2et.FitResult:
+    def run(seed: int) -> r2et.training.FitResult:
         torch.manual_seed(torch.initial_seed() % 1000 + 1)  # the global state must not matter
         torch.rand(3)
         return fit(make(), TRAIN, VALIDATION, objective, epochs=4, batch_size=20, seed=seed)
@@ -146,7 +147,7 @@ def test_a_schedule_is_stepped_once_an_epoch():
     assert same(seen[2], seen[3])
 
 
-def noisy_run(**options) -> tuple[r2et.FitResult, list[dict[str, torch.Tensor]]]:
+def noisy_run(**options) -> tuple[r2et.training.FitResult, list[dict[str, torch.Tensor]]]:
     """A run whose validation loss and AUC go up and down."""
     train, validation = problem(rows=40, noise=1.0, seed=2)
     trainer, seen = remembering()
@@ -379,6 +380,6 @@ def test_resume_needs_a_folder():
 
 def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(r2et.CheckpointError, match="cannot write"):
+    with pytest.raises(r2et.errors.CheckpointError, match="cannot write"):
         fit(net(), TRAIN, VALIDATION, epochs=1, checkpoint=tmp_path / "file")
     assert (tmp_path / "file").read_text() == "in the way"

@@ -9,7 +9,7 @@ import torch
 import r2et
 from r2et.attacks import ERAttack
 from r2et.data import Dataset
-from r2et.training import find_preset, train_method
+from r2et.recipes import find_preset, train_method
 from tests.training.generated import few, generated_data
 from tests.training.toy import same, weights
 

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor, nn
 
 import r2et
-from r2et import CheckpointError, Retraining, fit
+from r2et import fit
 from r2et.data import DrawnPairs
 from r2et.data.pairs import Pool
+from r2et.errors import CheckpointError
 from r2et.objectives import R2ET, CertifiedRadius, CrossEntropy
-from r2et.training import Trainer
+from r2et.training import Retraining, Trainer
 from tests.training.toy import (
     distance,
     dropout_net,
@@ -154,7 +155,9 @@ def test_retraining_the_reference_itself_compares_with_what_it_was():
         after = net()
         after.load_state_dict(state)
         target = before(VALIDATION[0]).argmax(1)
-        ranked = [r2et.Gradient()(m, VALIDATION[0], target).topk(2).indices.tolist() for m in (before, after)]
+        ranked = [
+            r2et.explainers.Gradient()(m, VALIDATION[0], target).topk(2).indices.tolist() for m in (before, after)
+        ]
         kept = [len({*a} & {*b}) / 2 for a, b in zip(*ranked, strict=True)]
         assert record["ranking kept"] == pytest.approx(sum(kept) / len(kept))
     assert min(record["ranking kept"] for record in result.records) < 1
@@ -264,7 +267,7 @@ def test_the_certified_radius_gets_its_reference_too():
 
 def test_k_of_retraining_is_checked_before_anything_is_trained(tmp_path):
     model = net()
-    with pytest.raises(r2et.InputError, match="k=8"):
+    with pytest.raises(r2et.errors.InputError, match="k=8"):
         fit(model, TRAIN, VALIDATION, epochs=1, retraining=Retraining(net()), checkpoint=tmp_path / "run")
     assert not (tmp_path / "run").exists()
     assert same(weights(model), weights(net()))
@@ -386,9 +389,9 @@ def test_a_killed_run_on_drawn_pairs_is_resumed_bit_for_bit(tmp_path):
 
 def test_the_training_data_are_hashed_once(tmp_path, monkeypatch):
     calls = []
-    fingerprint = r2et.training.checkpoints.fingerprint
+    fingerprint = r2et.checkpoints.models.fingerprint
     monkeypatch.setattr(
-        r2et.training.checkpoints, "fingerprint", lambda *tensors: calls.append(1) or fingerprint(*tensors)
+        r2et.checkpoints.models, "fingerprint", lambda *tensors: calls.append(1) or fingerprint(*tensors)
     )
     fit(net(), TRAIN, VALIDATION, epochs=3, checkpoint=tmp_path)
     assert len(calls) == 1
@@ -517,7 +520,7 @@ DIFFERENT = {
 def test_a_run_is_not_resumed_under_other_conditions(tmp_path, name):
     first, second, message = DIFFERENT[name]
 
-    def run(options: dict, resume: bool) -> r2et.FitResult:
+    def run(options: dict, resume: bool) -> r2et.training.FitResult:
         given = {"model": net, "train": TRAIN, "validation": VALIDATION, **options}
         return fit(given.pop("model")(), given.pop("train"), given.pop("validation"), resume=resume, **given)
 

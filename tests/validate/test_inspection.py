@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from r2et import validate
-from r2et._checks import InputError, ModelError
-from r2et.explain import Gradient
+from r2et.errors import InputError, ModelError
+from r2et.explainers import Gradient
 from r2et.validate import Finding, Report
 
 from .models import (

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from r2et import validate
-from r2et._checks import InputError
+from r2et.errors import InputError
 
 from .models import ROWS, Attention, Calls, X, exported, found, ignored_result, mlp, second_derivative
 

@@ -3,7 +3,6 @@
 from r2et.attacks.base import Attack, AttackResult
 from r2et.attacks.boundary import BoundaryAttack
 from r2et.attacks.constraints import ConstrainedAttack
-from r2et.attacks.domain import Domain
 from r2et.attacks.minimal import MinimalFlip
 from r2et.attacks.noise import NoiseAttack
 from r2et.attacks.pgd import ERAttack, MSEAttack
@@ -15,7 +14,6 @@ __all__ = [
     "AttackResult",
     "BoundaryAttack",
     "ConstrainedAttack",
-    "Domain",
     "ERAttack",
     "MSEAttack",
     "MinimalFlip",

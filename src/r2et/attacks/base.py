@@ -10,30 +10,29 @@ from typing import Any, ClassVar, final, get_args, overload
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import (
-    InputError,
+from r2et.attacks.limits import Norm, in_words
+from r2et.attacks.search import Keep, Predictions, Search, rowwise
+from r2et.domain import Domain
+from r2et.errors import InputError
+from r2et.explainers import Explainer, Gradient
+from r2et.numerics.autograd import forward
+from r2et.numerics.checks import check_inputs, check_logits
+from r2et.numerics.preflight import measuring
+from r2et.numerics.values import (
     check_choice,
     check_chunk_size,
     check_count,
     check_flag,
-    check_inputs,
     check_k,
     check_kind,
-    check_logits,
     check_positive,
     check_radii,
     check_seed,
     check_share,
     quoted,
 )
-from r2et._preflight import measuring
-from r2et._progress import progress_bar
-from r2et.attacks.domain import Domain
-from r2et.attacks.limits import Norm, in_words
-from r2et.attacks.search import Keep, Predictions, Search, rowwise
-from r2et.explain import Explainer, Gradient
-from r2et.explain.base import forward, prediction
-from r2et.scores import predicted_class
+from r2et.progress import progress_bar
+from r2et.scores import predicted_class, prediction
 
 
 @dataclass(frozen=True)
@@ -117,7 +116,7 @@ class Attack(ABC):
             check_positive("cap", self.cap)
         if self.predictions is not None and not callable(self.predictions):
             raise InputError(f"predictions must be a function of the inputs, got {quoted(self.predictions)}")
-        check_kind("explainer", self.explainer, Explainer, "r2et.Gradient()")
+        check_kind("explainer", self.explainer, Explainer, "r2et.explainers.Gradient()")
         check_flag("history", self.history)
 
     @overload

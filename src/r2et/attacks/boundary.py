@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from r2et import validate
-from r2et._checks import check_choice, check_count, check_positive
 from r2et.attacks.base import Attack
 from r2et.attacks.search import Evaluation, Search, rowwise
-from r2et.explain.base import derivative, forward, negligible
+from r2et.numerics.autograd import derivative, forward, negligible
+from r2et.numerics.values import check_choice, check_count, check_positive
 from r2et.scores import log_odds
 
 BoundaryLoss = Literal["hinge", "soft"]

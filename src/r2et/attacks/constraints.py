@@ -10,11 +10,13 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import InputError, ModelError, check_choice, check_differentiable, check_logits, check_positive
-from r2et.attacks.domain import Domain
 from r2et.attacks.pgd import ERAttack, GradientDescentAttack
 from r2et.attacks.search import Evaluation, Search
-from r2et.explain.base import derivative, forward
+from r2et.domain import Domain
+from r2et.errors import InputError, ModelError
+from r2et.numerics.autograd import derivative, forward
+from r2et.numerics.checks import check_differentiable, check_logits
+from r2et.numerics.values import check_choice, check_positive
 
 #: how the terms of the Lagrangian are weighted
 Weights = Literal["none", "fixed", "gda", "hedge", "qp"]

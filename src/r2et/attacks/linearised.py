@@ -11,8 +11,8 @@ from r2et import ranking
 from r2et.attacks.boundary import surrogate
 from r2et.attacks.search import Evaluation, Search, rowwise
 from r2et.attacks.subproblem import Array, Local
-from r2et.explain.base import forward, negligible
-from r2et.explain.jacobian import jacobian
+from r2et.numerics.autograd import forward, negligible
+from r2et.numerics.jacobian import jacobian
 from r2et.scores import logit
 
 

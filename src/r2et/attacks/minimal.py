@@ -7,13 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from r2et import validate
-from r2et._checks import InputError, ModelError, check_count, check_positive
 from r2et.attacks.base import Attack
 from r2et.attacks.boundary import BoundaryAttack, surrogate
 from r2et.attacks.search import Search, rowwise
 from r2et.enclosure.hinges import nearest_hinges
 from r2et.enclosure.reading import extract
-from r2et.explain.base import derivative, forward, negligible, unit
+from r2et.errors import InputError, ModelError
+from r2et.numerics.autograd import derivative, forward, negligible, unit
+from r2et.numerics.values import check_count, check_positive
 
 #: softplus sharpness of the copies of a piecewise-linear net
 BETAS = (3.0, 10.0, 30.0)

@@ -6,9 +6,9 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from r2et._checks import check_choice
 from r2et.attacks.base import Attack
 from r2et.attacks.search import Search
+from r2et.numerics.values import check_choice
 
 NoiseKind = Literal["gaussian", "uniform"]
 

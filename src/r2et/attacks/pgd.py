@@ -9,7 +9,7 @@ from torch import Tensor
 
 from r2et.attacks.base import Attack
 from r2et.attacks.search import Evaluation, Search
-from r2et.explain.base import derivative, negligible
+from r2et.numerics.autograd import derivative, negligible
 from r2et.scores import Score, check_score, probability_slope
 
 

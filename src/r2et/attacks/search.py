@@ -10,11 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from r2et import ranking
-from r2et._checks import ModelError, check_logits
-from r2et.attacks.domain import Domain
 from r2et.attacks.limits import Limits, Norm
-from r2et.explain import Explainer
-from r2et.explain.base import forward, unit
+from r2et.domain import Domain
+from r2et.errors import ModelError
+from r2et.explainers import Explainer
+from r2et.numerics.autograd import forward, unit
+from r2et.numerics.checks import check_logits
 from r2et.scores import predicted_class
 
 Keep = Literal["best", "last"]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from r2et._checks import InputError
+from r2et.errors import InputError
 
 Array = NDArray[np.float64]
 #: of the interior-point solver

@@ -7,11 +7,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from r2et._checks import check_count, check_number, check_positive
 from r2et.attacks.base import Attack
 from r2et.attacks.linearised import Point, View
 from r2et.attacks.search import Search
 from r2et.attacks.subproblem import Array, Local, load_solver, subproblem
+from r2et.numerics.values import check_count, check_number, check_positive
 
 #: the joint reduction, as a share of what the steepest pair alone would allow, below which pairs block each other
 STALLED = 0.01

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from r2et import validate
-from r2et._checks import InputError, check_choice
 from r2et.attacks.base import Attack
 from r2et.attacks.boundary import BoundaryAttack
 from r2et.attacks.minimal import MinimalFlip
 from r2et.attacks.pgd import ERAttack, MSEAttack
 from r2et.attacks.search import Search
+from r2et.errors import InputError
+from r2et.numerics.values import check_choice
 
 Budget = Literal["fast", "standard", "thorough"]
 #: steps of ERAttack and of each BoundaryAttack, and restarts of the latter

@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import InputError
 from r2et.certificates import Certificate, certify
-from r2et.explain import Explainer
-from r2et.explain.base import forward
-from r2et.explain.twins import twin
+from r2et.errors import InputError
+from r2et.explainers import Explainer
+from r2et.numerics.autograd import forward
+from r2et.numerics.twins import twin
 
 #: features x neurons of a network: up to CHEAP every row is certified, above DEAR none (it takes about a minute),
 #: and in between as many rows as TOTAL allows

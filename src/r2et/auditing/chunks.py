@@ -8,12 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from r2et import metrics
-from r2et._progress import progress_bar
-from r2et.attacks import Attack, AttackResult, Domain
+from r2et.attacks import Attack, AttackResult
 from r2et.auditing.certifying import Certifier
 from r2et.auditing.collecting import Part, draw, sample_rows
 from r2et.data.layouts import ImageLayout
-from r2et.explain import Activation, Explainer
+from r2et.domain import Domain
+from r2et.explainers import Activation, Explainer
+from r2et.progress import progress_bar
 from r2et.report.content import Picture
 from r2et.stability import thickness
 from r2et.stability.neighbours import Neighbours

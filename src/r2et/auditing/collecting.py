@@ -10,7 +10,7 @@ from r2et import ranking
 from r2et.attacks import AttackResult
 from r2et.certificates import Certificate
 from r2et.data.layouts import ImageLayout
-from r2et.explain import Explainer
+from r2et.explainers import Explainer
 from r2et.report.content import Picture, Samples
 
 #: input features of a row whose change is remembered

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import InputError, check_inputs, check_names, check_radii, quoted
-from r2et.attacks import Domain
 from r2et.data.layouts import GraphLayout, ImageLayout
-from r2et.explain import Activation, Explainer
+from r2et.domain import Domain
+from r2et.errors import InputError
+from r2et.explainers import Activation, Explainer
+from r2et.numerics.checks import check_inputs
+from r2et.numerics.values import check_names, check_radii, quoted
 
 if TYPE_CHECKING:
     import numpy as np

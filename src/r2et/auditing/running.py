@@ -7,20 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from r2et import metrics, validate
-from r2et._checks import (
-    check_choice,
-    check_chunk_size,
-    check_count,
-    check_flag,
-    check_k,
-    check_kind,
-    check_labels,
-    check_logits,
-    check_seed,
-    check_text,
-)
-from r2et._preflight import check_module, measuring
-from r2et.attacks import Domain, ERAttack, MSEAttack, NoiseAttack, WorstCase
+from r2et.attacks import ERAttack, MSEAttack, NoiseAttack, WorstCase
 from r2et.attacks.worst_case import Budget
 from r2et.auditing.certifying import Certifier
 from r2et.auditing.chunks import Plan
@@ -28,8 +15,21 @@ from r2et.auditing.collecting import Part, join_certificates, join_samples
 from r2et.auditing.inputs import Layout, choose_radii, read_names, read_rows, typical_spread
 from r2et.auditing.result import AttackRow, Audit
 from r2et.data.layouts import GraphLayout, ImageLayout
-from r2et.explain import Explainer, Gradient
-from r2et.validate.attention import math_attention
+from r2et.domain import Domain
+from r2et.explainers import Explainer, Gradient
+from r2et.numerics.attention import math_attention
+from r2et.numerics.checks import check_labels, check_logits
+from r2et.numerics.preflight import check_module, measuring
+from r2et.numerics.values import (
+    check_choice,
+    check_chunk_size,
+    check_count,
+    check_flag,
+    check_k,
+    check_kind,
+    check_seed,
+    check_text,
+)
 
 if TYPE_CHECKING:
     from r2et.auditing.inputs import Inputs, Labels
@@ -94,7 +94,7 @@ def audit(
     """
     check_module(model)
     explainer = Gradient() if explainer is None else explainer
-    check_kind("explainer", explainer, Explainer, "r2et.Gradient()")
+    check_kind("explainer", explainer, Explainer, "r2et.explainers.Gradient()")
     if domain is not None:
         check_kind("domain", domain, Domain, "r2et.Domain(lower=0.0)")
     if layout is not None:

@@ -5,18 +5,6 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import (
-    InputError,
-    ModelError,
-    check_choice,
-    check_chunk_size,
-    check_flag,
-    check_inputs,
-    check_kind,
-    check_logits,
-)
-from r2et._preflight import dtype_mismatch, measuring
-from r2et._progress import progress_bar
 from r2et.certificates.base import Certificate
 from r2et.certificates.deterministic import deterministic_radii, order_radii, other_classes
 from r2et.certificates.first_order import first_order
@@ -24,8 +12,13 @@ from r2et.certificates.piecewise import piecewise_radii
 from r2et.certificates.smoothing import check_noise, smoothing
 from r2et.enclosure.network import Network
 from r2et.enclosure.problems import Problem, Reading, why_not
-from r2et.explain import Explainer, Gradient, SmoothGrad
-from r2et.explain.base import checked_target
+from r2et.errors import InputError, ModelError
+from r2et.explainers import Explainer, Gradient, SmoothGrad
+from r2et.numerics.checks import check_inputs, check_logits
+from r2et.numerics.preflight import dtype_mismatch, measuring
+from r2et.numerics.values import check_choice, check_chunk_size, check_flag, check_kind
+from r2et.progress import progress_bar
+from r2et.scores import checked_target
 
 Method = Literal["auto", "deterministic", "piecewise", "smoothing", "first-order"]
 
@@ -82,7 +75,7 @@ def certify(
     check_flag("prediction", prediction)
     check_noise(sigma, samples, alpha, seed)
     explainer = Gradient() if explainer is None else explainer
-    check_kind("explainer", explainer, Explainer, "r2et.Gradient()")
+    check_kind("explainer", explainer, Explainer, "r2et.explainers.Gradient()")
     explainer.check_shape(x)
     if method in ("smoothing", "first-order") and prediction:
         raise InputError(f'prediction=True needs an enclosure of the network; method="{method}" has none')

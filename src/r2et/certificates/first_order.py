@@ -4,13 +4,15 @@ import torch
 from torch import Tensor, nn
 
 from r2et import ranking
-from r2et._checks import check_chunk_size, check_inputs, check_k, check_kind, check_logits
-from r2et._preflight import measuring
 from r2et.certificates.base import Certificate
 from r2et.enclosure.pairs import Pairs, first_order_radii
-from r2et.explain import Explainer, Gradient
-from r2et.explain.base import checked_target, forward
-from r2et.explain.jacobian import jacobian
+from r2et.explainers import Explainer, Gradient
+from r2et.numerics.autograd import forward
+from r2et.numerics.checks import check_inputs, check_logits
+from r2et.numerics.jacobian import jacobian
+from r2et.numerics.preflight import measuring
+from r2et.numerics.values import check_chunk_size, check_k, check_kind
+from r2et.scores import checked_target
 
 
 def first_order(
@@ -40,7 +42,7 @@ def first_order(
     """
     explainer = Gradient() if explainer is None else explainer
     check_inputs(x)
-    check_kind("explainer", explainer, Explainer, "r2et.Gradient()")
+    check_kind("explainer", explainer, Explainer, "r2et.explainers.Gradient()")
     check_chunk_size(chunk_size)
     explainer.check_shape(x)
     limits, tops = [], []

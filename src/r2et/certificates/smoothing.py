@@ -24,30 +24,28 @@ import torch
 from torch import Tensor, nn
 
 from r2et import ranking
-from r2et._checks import (
-    InputError,
+from r2et.certificates.base import Certificate
+from r2et.certificates.statistical import clopper_pearson, explain_at
+from r2et.errors import InputError
+from r2et.explainers import Explainer, Gradient
+from r2et.files.unpacking import read_arrays
+from r2et.files.writing import writing
+from r2et.numerics.checks import check_inputs, check_labels, check_logits
+from r2et.numerics.preflight import measuring
+from r2et.numerics.values import (
     check_chunk_size,
     check_count,
     check_flag,
-    check_inputs,
     check_k,
     check_kind,
-    check_labels,
-    check_logits,
     check_number,
     check_path,
     check_positive,
     check_seed,
     quoted,
 )
-from r2et._files import writing
-from r2et._preflight import measuring
-from r2et._progress import progress_bar
-from r2et._unpacking import read_arrays
-from r2et.certificates.base import Certificate
-from r2et.certificates.statistical import clopper_pearson, explain_at
-from r2et.explain import Explainer, Gradient
-from r2et.explain.base import checked_target
+from r2et.progress import progress_bar
+from r2et.scores import checked_target
 
 #: noisy copies that are explained at once: at most so many, and at most so many input values
 COPIES_AT_ONCE = 2048
@@ -217,7 +215,7 @@ def noisy_counts(
     """
     explainer = Gradient() if explainer is None else explainer
     check_inputs(x)
-    check_kind("explainer", explainer, Explainer, "r2et.Gradient()")
+    check_kind("explainer", explainer, Explainer, "r2et.explainers.Gradient()")
     explainer.check_shape(x)
     check_noise(sigma, samples, seed=seed)
     check_count("tau", tau)

@@ -35,23 +35,14 @@ from scipy import special
 from torch import Tensor, nn
 
 from r2et import ranking
-from r2et._checks import (
-    InputError,
-    ModelError,
-    check_chunk_size,
-    check_count,
-    check_generator,
-    check_inputs,
-    check_k,
-    check_kind,
-    check_number,
-    check_positive,
-)
-from r2et._modes import own_draws
-from r2et._preflight import measuring
-from r2et.explain import Explainer, Gradient
-from r2et.explain.averaged import VALUES_AT_ONCE
-from r2et.explain.base import prediction
+from r2et.errors import InputError, ModelError
+from r2et.explainers import Explainer, Gradient
+from r2et.explainers.averaged import VALUES_AT_ONCE
+from r2et.numerics.checks import check_generator, check_inputs
+from r2et.numerics.modes import own_draws
+from r2et.numerics.preflight import measuring
+from r2et.numerics.values import check_chunk_size, check_count, check_k, check_kind, check_number, check_positive
+from r2et.scores import prediction
 from r2et.stability import AdversarialNeighbours, GaussianNeighbours, Neighbours
 
 #: N(F, r) as a number, or as a function of the radius r
@@ -179,8 +170,8 @@ def statistical_stability(
     explainer = Gradient(score="probability") if explainer is None else explainer
     neighbours = GaussianNeighbours() if neighbours is None else neighbours
     check_inputs(x)
-    check_kind("explainer", explainer, Explainer, "r2et.Gradient()")
-    check_kind("neighbours", neighbours, Neighbours, "r2et.GaussianNeighbours(0.1)")
+    check_kind("explainer", explainer, Explainer, "r2et.explainers.Gradient()")
+    check_kind("neighbours", neighbours, Neighbours, "r2et.stability.GaussianNeighbours(0.1)")
     check_generator(generator)
     explainer.check_shape(x)
     check_positive("margin", margin)

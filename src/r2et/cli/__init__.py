@@ -6,15 +6,19 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import entry_points
 from typing import Annotated, Any, TextIO
 
 import typer
 
 from r2et import __version__
-from r2et._checks import InputError, quoted
-from r2et._foreign import in_words, shortened
-from r2et.cli import attack, audit, bench, certify, data, demo, train
+from r2et.cli import attack, audit, certify, data, demo, train
+from r2et.errors import InputError
+from r2et.files.reading import in_words, shortened
+from r2et.numerics.values import quoted
 
+#: the group of entry points whose commands appear beside the ones here
+COMMANDS = "r2et.commands"
 #: the environment variable that shows where an error comes from
 DEBUG = "R2ET_DEBUG"
 
@@ -34,11 +38,9 @@ app.command("train")(train.train)
 app.command("attack")(attack.attack)
 app.command("audit")(audit.audit)
 app.command("certify")(certify.certify)
-bench_app = typer.Typer(help="The paper's tables and figures, computed anew.", no_args_is_help=True)
-app.add_typer(bench_app, name="bench")
-bench_app.command("run")(bench.run)
-bench_app.command("table")(bench.table)
-bench_app.command("figure")(bench.figure)
+for _entry in entry_points(group=COMMANDS):
+    # commands of other packages, such as the benchmark's
+    app.add_typer(_entry.load(), name=_entry.name)
 
 
 def main(arguments: list[str] | None = None) -> None:

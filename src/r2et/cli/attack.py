@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from r2et._checks import check_choice
-from r2et._files import check_writable, writing
 from r2et.cli.common import Limit, interactive, print_json, print_table
 from r2et.cli.subject import SubjectOptions, takes_subject
+from r2et.files.writing import check_writable, writing
+from r2et.numerics.values import check_choice
 
 if TYPE_CHECKING:
     from r2et.attacks import Attack

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from r2et._checks import InputError, check_choice
-from r2et._files import check_writable
 from r2et.cli.common import Limit, interactive, parse_radii, print_json, print_table
 from r2et.cli.subject import SubjectOptions, takes_subject
+from r2et.errors import InputError
+from r2et.files.writing import check_writable
+from r2et.numerics.values import check_choice
 
 if TYPE_CHECKING:
     from r2et.auditing import Audit
-    from r2et.loading import Subject
+    from r2et.predictors import Subject
 
 
 @takes_subject

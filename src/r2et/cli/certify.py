@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from r2et._checks import InputError
-from r2et._files import check_writable, write_text
 from r2et.cli.common import Limit, interactive, parse_radii, print_json, print_table
 from r2et.cli.subject import SubjectOptions, takes_subject
+from r2et.errors import InputError
+from r2et.files.writing import check_writable, write_text
 
 if TYPE_CHECKING:
     import torch

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from r2et._checks import InputError, check_positive, quoted
-from r2et._foreign import in_words
+from r2et.errors import InputError
+from r2et.files.reading import in_words
+from r2et.numerics.values import check_positive, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,7 +14,7 @@ def demo(output: Output = Path("demo"), seed: Seed = 0, as_json: AsJson = False)
 
     Example: r2et demo --output demo
     """
-    from r2et.demonstration import run_demo
+    from r2et.cli.demonstration import run_demo
 
     check_folder(output)
     found = run_demo(output, seed, progress=interactive(as_json))

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from r2et._checks import InputError, ModelError, quoted
-from r2et._foreign import in_words
 from r2et.cli.common import AsJson, DataOptions, Seed, parse_options, split_names
+from r2et.errors import InputError, ModelError
+from r2et.files.reading import in_words
+from r2et.numerics.values import quoted
 
 if TYPE_CHECKING:
-    from r2et.loading import OpenedModel, Subject
+    from r2et.predictors import OpenedModel, Subject
 
 _PANEL = "Model and data"
 
@@ -73,15 +74,15 @@ class SubjectOptions:
 
     def open_model(self) -> "OpenedModel":
         """The model alone."""
-        from r2et.loading import open_model
-        from r2et.loading.factories import parse_arguments
+        from r2et.predictors import open_model
+        from r2et.predictors.factories import parse_arguments
 
         return open_model(self.model, self.weights, parse_arguments(self.factory_arg or []))
 
     def subjects(self, limit: int, *others: "OpenedModel") -> "list[Subject]":
         """The model, and others to compare it with, on the same rows."""
-        from r2et import loading
-        from r2et.loading.tables import is_table
+        from r2et import predictors, tables
+        from r2et.tables.labelled import is_table
 
         if limit < 1:
             raise InputError(f"--limit must be at least 1, got {limit}")
@@ -96,15 +97,15 @@ class SubjectOptions:
                     f"{self.model!r} was trained on a file of your own: add --data file.csv, its target is "
                     f"{models[0].origin.target!r}"
                 )
-            return [loading.from_data_set(opened, self.data, self.target, options, limit) for opened in models]
+            return [predictors.from_data_set(opened, self.data, self.target, options, limit) for opened in models]
         if options:
             raise InputError("--option is for the data sets of `r2et data list`, not for a file")
         recorded = next((opened.origin.target for opened in models if opened.origin is not None), None)
         columns = None if self.columns is None else split_names("--columns", self.columns)
-        table = loading.read_table(self.data, self.target or recorded, columns)
+        table = tables.read_table(self.data, self.target or recorded, columns)
         classes = None if self.classes is None else split_names("--classes", self.classes)
-        rows, which = loading.choose_rows(table, models, limit, self.seed, self.all_rows)
-        subjects = [loading.from_table(opened, table, rows, classes, which) for opened in models]
+        rows, which = predictors.choose_rows(table, models, limit, self.seed, self.all_rows)
+        subjects = [predictors.from_table(opened, table, rows, classes, which) for opened in models]
         for subject in subjects:
             for note in subject.notes:
                 typer.echo(f"note: {subject.name}: {note}", err=True)
@@ -139,7 +140,7 @@ def takes_subject(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        from r2et.validate.attention import math_attention
+        from r2et.numerics.attention import math_attention
 
         subject = SubjectOptions(**{entry.name: given.pop(entry.name) for entry in fields(SubjectOptions)})
         try:

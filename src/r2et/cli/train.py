@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from r2et._checks import InputError, check_choice
 from r2et.cli.common import (
     AsJson,
     DataOptions,
@@ -20,6 +19,8 @@ from r2et.cli.common import (
     print_json,
 )
 from r2et.cli.train_table import DataSetOnly, TableOptions, train_table
+from r2et.errors import InputError
+from r2et.numerics.values import check_choice
 
 _FILE, _SET = "A file of your own", "A data set of r2et data list"
 
@@ -100,8 +101,8 @@ def train(
 
     Example: r2et train --data adult --method r2et --set gap=0.1 --set curvature=0.1 -o runs/adult-r2et
     """
-    from r2et.loading.tables import is_table
-    from r2et.training import METHODS
+    from r2et.recipes import METHODS
+    from r2et.tables.labelled import is_table
 
     check_folder(output)
     check_choice("method", method, METHODS)
@@ -151,8 +152,9 @@ def _train_data_set(
 ) -> None:
     from r2et import data as data_sets
     from r2et import metrics
-    from r2et.training import METHODS, describe_explainer, find_preset, load_model, save_model, train_method
-    from r2et.training.presets import check_preset
+    from r2et.checkpoints import describe_explainer, load_model, save_model
+    from r2et.recipes import METHODS, find_preset, train_method
+    from r2et.recipes.presets import check_preset
 
     check_preset(preset)
     vanilla = load_model(start)[0] if start else None

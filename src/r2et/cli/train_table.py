@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from r2et._checks import InputError
 from r2et.cli.common import print_json, split_names
+from r2et.errors import InputError
 
 if TYPE_CHECKING:
-    from r2et.loading import LabelledTable
+    from r2et.tables import LabelledTable
 
 
 @dataclass(frozen=True)
@@ -66,16 +66,16 @@ def train_table(
     """Fit a StableClassifier to most rows of a file, save it, and say how well it does on the others."""
     import numpy as np
 
-    from r2et import loading
+    from r2et import tables
     from r2et.estimator import StableClassifier
     from r2et.estimator.saving import save
-    from r2et.loading.origins import Origin, hold_out
+    from r2et.tables.origins import Origin, hold_out
 
     if not 0 <= options.test_fraction < 1:
         raise InputError(f"--test-fraction is a share from 0 to below 1, got {options.test_fraction}")
     columns = None if options.columns is None else split_names("--columns", options.columns)
-    table = loading.read_table(options.path, options.target, columns)
-    classes = loading.class_order(table.labels)
+    table = tables.read_table(options.path, options.target, columns)
+    classes = tables.class_order(table.labels)
     if len(classes) < 2:
         raise InputError(
             f"column {table.target!r} of {options.path!r} has one value, {classes[0]!r}: there is nothing to "
@@ -88,7 +88,7 @@ def train_table(
             "into a few groups"
         )
     _warn_of_identifiers(table)
-    numbers = loading.class_numbers(table.labels, classes).numpy()
+    numbers = tables.class_numbers(table.labels, classes).numpy()
     held_out = hold_out(numbers, options.test_fraction, seed)
     train = table.rows(np.setdiff1d(np.arange(len(numbers)), held_out))
     categorical = None if options.categorical is None else split_names("--categorical", options.categorical)
@@ -126,11 +126,11 @@ def train_table(
 
 def _judge(classifier: Any, held_out: "LabelledTable") -> dict[str, float | None]:
     """Accuracy and AUC on rows that training did not see."""
-    from r2et import loading, metrics
+    from r2et import metrics, tables
 
     if not len(held_out.frame):
         return {"accuracy": None, "auc": None}
-    y = loading.class_numbers(held_out.labels, classifier.classes_.tolist())
+    y = tables.class_numbers(held_out.labels, classifier.classes_.tolist())
     x = classifier.encode(held_out.frame)
     auc = metrics.auc(classifier.model_, x, y) if len(y.unique()) > 1 else None
     return {"accuracy": float((classifier.model_(x).argmax(1) == y).double().mean()), "auc": auc}
@@ -148,7 +148,7 @@ def _warn_of_identifiers(table: "LabelledTable") -> None:
 
 
 def _print(found: dict[str, Any], sanity: str, method: str, output: Path) -> None:
-    from r2et.training import METHODS
+    from r2et.recipes import METHODS
 
     judged = ""
     if found["accuracy"] is not None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from r2et._checks import DataError
-from r2et._unpacking import Array, array_names, read_arrays
+from r2et.errors import DataError
+from r2et.files.unpacking import Array, array_names, read_arrays
 
 
 def read_npz(path: Path, names: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Array]:

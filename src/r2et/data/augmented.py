@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from r2et._checks import InputError, check_flag, is_whole, quoted
 from r2et.data.base import Split
+from r2et.errors import InputError
+from r2et.numerics.values import check_flag, is_whole, quoted
 
 
 @dataclass(frozen=True, eq=False, repr=False)

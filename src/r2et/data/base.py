@@ -7,18 +7,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from r2et._checks import (
-    DataError,
-    InputError,
-    check_inputs,
-    check_k,
-    check_kind,
-    check_labels,
-    check_names,
-    is_whole,
-)
-from r2et.attacks.domain import Domain
 from r2et.data.layouts import GraphLayout, ImageLayout
+from r2et.domain import Domain
+from r2et.errors import DataError, InputError
+from r2et.numerics.checks import check_inputs, check_labels
+from r2et.numerics.values import check_k, check_kind, check_names, is_whole
+from r2et.tables.coding import Table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -135,23 +129,6 @@ class Dataset:
     def region_names(self) -> tuple[str, ...] | None:
         """The nodes of a graph, whose edges are the features; None for other data."""
         return self.layout.regions if isinstance(self.layout, GraphLayout) else None
-
-
-@dataclass(frozen=True)
-class Table:
-    """All rows of a data set as numbers, not yet split or scaled.
-
-    Args:
-        values: (N, n), float64.
-        names: n feature names.
-        numeric: bool (n,), the columns to standardise. The others lie in [0, 1] and stay as they are.
-        groups: column numbers of each one-hot group.
-    """
-
-    values: "NDArray[np.float64]"
-    names: tuple[str, ...]
-    numeric: "NDArray[np.bool_]"
-    groups: tuple[tuple[int, ...], ...] = ()
 
 
 def split_rows(y: "NDArray[np.int64]", seed: int) -> "tuple[NDArray[np.int64], ...]":

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from r2et._checks import DataError
-from r2et._unpacking import check_gzip, unreadable
 from r2et.data.arrays import check_classes, check_pixels, read_npz
 from r2et.data.base import Dataset
 from r2et.data.images import Labels, Pixels, hold_out, image_dataset
 from r2et.data.registry import Info, Request, register
 from r2et.data.sources import ManualFile, RemoteFile
+from r2et.errors import DataError
+from r2et.files.unpacking import check_gzip, unreadable
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 # of the 50,000 training images, also for the subset, so that models can be exchanged

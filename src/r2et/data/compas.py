@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from r2et._checks import DataError
 from r2et.data.base import Dataset, tabular_dataset
 from r2et.data.registry import Info, Request, register
 from r2et.data.sources import RemoteFile
-from r2et.data.tables import Category, Feature, Flag, Number, codes, encode, labels, numbers, read_table
+from r2et.errors import DataError
+from r2et.tables.coding import Category, Feature, Flag, Number, codes, encode, labels, numbers, read_table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,9 +4,10 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from r2et._checks import DataError, InputError, check_path
-from r2et._foreign import regular_file
-from r2et.data.tables import read_table
+from r2et.errors import DataError, InputError
+from r2et.files.reading import regular_file
+from r2et.numerics.values import check_path
+from r2et.tables.coding import read_table
 
 #: what says which group a file belongs to: a function of its path inside the folder, or a CSV file with the
 #: columns `file` and `group`

@@ -10,18 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from r2et._checks import (
-    DataError,
-    InputError,
-    check_count,
-    check_flag,
-    check_names,
-    check_seed,
-    check_text,
-    quoted,
-)
-from r2et._foreign import regular_file
-from r2et._unpacking import Array, check_mat, read_arrays, unreadable
 from r2et.data.base import Dataset
 from r2et.data.folders import (
     Groups,
@@ -37,6 +25,10 @@ from r2et.data.graphs import graph_dataset
 from r2et.data.pairs import PairCounts
 from r2et.data.registry import Info
 from r2et.data.splits import FRACTIONS, check_three_fractions
+from r2et.errors import DataError, InputError
+from r2et.files.reading import regular_file
+from r2et.files.unpacking import Array, check_mat, read_arrays, unreadable
+from r2et.numerics.values import check_count, check_flag, check_names, check_seed, check_text, quoted
 
 SUFFIXES = (".npy", ".npz", ".mat", ".csv")
 

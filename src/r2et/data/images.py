@@ -8,11 +8,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from r2et.attacks.domain import Domain
 from r2et.data.augmented import MovedImages
 from r2et.data.base import Dataset, Split
 from r2et.data.layouts import ImageLayout
 from r2et.data.splits import split_groups
+from r2et.domain import Domain
 
 if TYPE_CHECKING:
     from r2et.data.registry import Info

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from r2et._checks import InputError, check_count, check_kind, check_names, check_number, check_positive, quoted
+from r2et.errors import InputError
+from r2et.numerics.values import check_count, check_kind, check_names, check_number, check_positive, quoted
 
 
 @dataclass(frozen=True)

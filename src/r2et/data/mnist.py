@@ -8,9 +8,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from r2et._checks import DataError
-from r2et._foreign import regular_file
-from r2et._unpacking import unreadable
 from r2et.data.arrays import check_classes, check_pixels, read_npz
 from r2et.data.base import Dataset
 from r2et.data.images import hold_out, image_dataset, image_domain, to_tensor
@@ -19,6 +16,9 @@ from r2et.data.pairs import PAIR_CLASSES, Pool, draw_pairs
 from r2et.data.registry import Info, Request, register
 from r2et.data.sources import ManualFile, RemoteFile
 from r2et.data.splits import split_groups
+from r2et.errors import DataError
+from r2et.files.reading import regular_file
+from r2et.files.unpacking import unreadable
 
 MIRROR = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 CITATION = "LeCun, Bottou, Bengio, Haffner. Gradient-based learning applied to document recognition. 1998"

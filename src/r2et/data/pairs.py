@@ -8,8 +8,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from r2et._checks import DataError, InputError, check_count, check_kind, check_seed
 from r2et.data.base import Split
+from r2et.errors import DataError, InputError
+from r2et.numerics.values import check_count, check_kind, check_seed
 
 #: the names of labels 0 and 1
 PAIR_CLASSES = ("different", "same")

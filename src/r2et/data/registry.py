@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from r2et._checks import InputError, check_choice, check_seed, suggestion
 from r2et.data.base import Dataset
 from r2et.data.sources import File, ManualFile, find, obtain
+from r2et.errors import InputError
+from r2et.numerics.values import check_choice, check_seed, suggestion
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from r2et._checks import DataError
-from r2et._files import WriteError, move, writing
-from r2et._progress import Advance, progress_bar
-from r2et._unpacking import check_zip, copy_within
+from r2et.errors import DataError
+from r2et.files.unpacking import check_zip, copy_within
+from r2et.files.writing import WriteError, move, writing
+from r2et.progress import Advance, progress_bar
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from r2et._checks import DataError, InputError, as_number, check_seed, quoted
+from r2et.errors import DataError, InputError
+from r2et.numerics.values import as_number, check_seed, quoted
 
 #: of train, validation and test
 FRACTIONS = (0.70, 0.15, 0.15)

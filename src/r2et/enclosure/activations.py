@@ -10,7 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from r2et._checks import InputError, ModelError, check_number, quoted
+from r2et.errors import InputError, ModelError
+from r2et.numerics.values import check_number, quoted
 
 #: bounds are widened by this share, far more than rounding in float64 can take away
 INFLATION = 1e-9

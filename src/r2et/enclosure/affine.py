@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from r2et._checks import ModelError
+from r2et.errors import ModelError
 
 #: entries of the largest matrix that is built, 1 GB in float64
 LARGEST_MATRIX = 2**27

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import ModelError, check_k
 from r2et.enclosure.attributions import Attributions
 from r2et.enclosure.head import head
 from r2et.enclosure.network import Network
 from r2et.enclosure.pairs import Pairs
 from r2et.enclosure.reading import extract
-from r2et.explain import Explainer, Gradient, GradientTimesInput, SmoothGrad
+from r2et.errors import ModelError
+from r2et.explainers import Explainer, Gradient, GradientTimesInput, SmoothGrad
+from r2et.numerics.values import check_k
 from r2et.scores import Score, runner_up_class
 
 #: the explainers whose derivatives can be enclosed; a subclass may explain something else

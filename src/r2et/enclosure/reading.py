@@ -10,8 +10,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
-from r2et._checks import ModelError, check_count, check_kind
-from r2et._modes import evaluating
 from r2et.enclosure.activations import Activation, MaxPool, activation, known
 from r2et.enclosure.affine import Affine
 from r2et.enclosure.layers import (
@@ -25,6 +23,9 @@ from r2et.enclosure.layers import (
     kind_of,
 )
 from r2et.enclosure.network import INPUT, Layer, Network
+from r2et.errors import ModelError
+from r2et.numerics.modes import evaluating
+from r2et.numerics.values import check_count, check_kind
 from r2et.validate.tracing import HOOKS, Trace, plain_leaf, trace
 
 #: what `x.size(0)` stands for while a model is read

@@ -18,11 +18,11 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 from torch import Tensor, nn
 
 from r2et import models, ranking
-from r2et._checks import InputError, check_flag, check_k
-from r2et.attacks import Domain, ERAttack
+from r2et.attacks import ERAttack
 from r2et.auditing import Audit, audit
 from r2et.certificates import Certificate, certify
-from r2et.estimator.columns import Encoding, which_columns
+from r2et.domain import Domain
+from r2et.errors import InputError
 from r2et.estimator.inputs import (
     as_frame,
     check_classes,
@@ -33,8 +33,11 @@ from r2et.estimator.inputs import (
     whole,
 )
 from r2et.estimator.search import Sanity, compare_with_linear, search, split
-from r2et.explain import Gradient
-from r2et.training import PRESETS, Preset, Schedule, WeightedRows
+from r2et.explainers import Gradient
+from r2et.numerics.values import check_flag, check_k
+from r2et.recipes import PRESETS, Preset, Schedule
+from r2et.tables.encoding import Encoding, which_columns
+from r2et.training import WeightedRows
 
 
 class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn has no types
@@ -50,7 +53,7 @@ class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     Args:
         k: how many features an explanation names. They are encoded features: each category counts as one. A list
             can name a category that a person is not in: the model would react if they were.
-        method: how to train, a key of `r2et.training.METHODS`: "r2et-sf", "vanilla", "linear" and so on.
+        method: how to train, a key of `r2et.recipes.METHODS`: "r2et-sf", "vanilla", "linear" and so on.
         settings: hyper-parameters of the method, such as {"gap": 0.1, "curvature": 0.1}: they skip the search.
             What is left out has the method's default.
         grid: values of each hyper-parameter to choose from; None = a small grid.

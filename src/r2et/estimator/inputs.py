@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_array, column_or_1d
 
-from r2et._checks import InputError, check_choice, check_count, check_number, check_positive, check_weight, quoted
+from r2et.errors import InputError
 from r2et.models.architecture import whole_numbers
-from r2et.training import METHODS
+from r2et.numerics.values import check_choice, check_count, check_number, check_positive, check_weight, quoted
+from r2et.recipes import METHODS
 
 
 def check_parameters(given: Mapping[str, Any]) -> None:

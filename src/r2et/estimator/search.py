@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from r2et import metrics, models
 from r2et.attacks import ERAttack
-from r2et.training import METHODS, Candidate, FitResult, Preset, WeightedRows, choose, train_method
-from r2et.training.selection import judge
+from r2et.recipes import METHODS, Candidate, Preset, choose, train_method
+from r2et.recipes.selection import judge
+from r2et.training import FitResult, WeightedRows
 
 
 @dataclass(frozen=True)

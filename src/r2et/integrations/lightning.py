@@ -6,8 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import InputError, check_seed, quoted
+from r2et.errors import InputError
 from r2et.integrations.penalties import check_regularised, penalty
+from r2et.numerics.values import check_seed, quoted
 from r2et.objectives import Objective
 
 try:

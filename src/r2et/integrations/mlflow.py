@@ -4,8 +4,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from r2et._checks import check_kind, check_text
 from r2et.auditing import Audit
+from r2et.numerics.values import check_kind, check_text
 
 try:
     import mlflow

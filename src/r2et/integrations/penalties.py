@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import InputError, check_count, check_generator, check_inputs
-from r2et.explain.base import forward
+from r2et.errors import InputError
+from r2et.numerics.attention import math_attention
+from r2et.numerics.autograd import forward
+from r2et.numerics.checks import check_generator, check_inputs
+from r2et.numerics.values import check_count
 from r2et.objectives import Objective
 from r2et.objectives.base import Batch, Regularised, evaluation_mode
-from r2et.validate.attention import math_attention
 
 
 @dataclass(frozen=True)

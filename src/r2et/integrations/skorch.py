@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import check_choice
 from r2et.integrations.penalties import check_regularised, penalty
+from r2et.numerics.values import check_choice
 from r2et.objectives import Objective
 
 try:

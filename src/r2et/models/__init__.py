@@ -4,13 +4,14 @@ from typing import Any
 
 from torch import nn
 
-from r2et._checks import InputError, check_choice
+from r2et.errors import InputError
 from r2et.models.cnn import CNN
 from r2et.models.gcn import GCN
 from r2et.models.linear import Linear
 from r2et.models.mlp import MLP
 from r2et.models.resnet import ResNet
 from r2et.models.siamese import Siamese, SingleInput
+from r2et.numerics.values import check_choice
 
 MODELS: dict[str, type[nn.Module]] = {
     "linear": Linear,

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from torch import Tensor, nn
 
-from r2et._checks import InputError, check_choice, check_count
+from r2et.errors import InputError
 from r2et.models.architecture import (
     activation_maker,
     check_layers,
@@ -14,6 +14,7 @@ from r2et.models.architecture import (
     describe_activation,
     whole_numbers,
 )
+from r2et.numerics.values import check_choice, check_count
 
 Pool = Literal["max", "avg"]
 
@@ -24,7 +25,7 @@ class CNN(nn.Module):
     (N, channels, height, width) -> (N, classes). The convolutions have no padding, as in LeNet; pooling halves
     height and width. The paper does not state its widths: the dense ones here are LeNet's.
 
-    The penultimate layer, for `r2et.Activation`, is called `CNN.penultimate`.
+    The penultimate layer, for `r2et.explainers.Activation`, is called `CNN.penultimate`.
 
     Args:
         channels: of the images.

@@ -5,8 +5,9 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import InputError, check_choice, check_count, check_positive
+from r2et.errors import InputError
 from r2et.models.architecture import activation_maker, check_layers, check_shape, confirmed, describe_activation
+from r2et.numerics.values import check_choice, check_count, check_positive
 
 SelfLoops = Literal["unit", "renormalised"]
 

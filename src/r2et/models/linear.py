@@ -4,8 +4,8 @@ from typing import Any
 
 from torch import nn
 
-from r2et._checks import check_count
 from r2et.models.architecture import check_layers
+from r2et.numerics.values import check_count
 
 
 class Linear(nn.Linear):

@@ -5,7 +5,6 @@ from typing import Any
 
 from torch import nn
 
-from r2et._checks import check_count
 from r2et.models.architecture import (
     activation_maker,
     check_layers,
@@ -13,6 +12,7 @@ from r2et.models.architecture import (
     describe_activation,
     whole_numbers,
 )
+from r2et.numerics.values import check_count
 
 
 class MLP(nn.Sequential):

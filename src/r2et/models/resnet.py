@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import InputError, check_choice, check_count, check_path, quoted
-from r2et._foreign import regular_file
+from r2et.errors import InputError
+from r2et.files.reading import regular_file
 from r2et.models.architecture import (
     activation_maker,
     check_layers,
@@ -17,6 +17,7 @@ from r2et.models.architecture import (
     describe_activation,
     whole_numbers,
 )
+from r2et.numerics.values import check_choice, check_count, check_path, quoted
 
 Stem = Literal["small", "large"]
 #: He et al.'s deepest has 540; a number in a foreign file must not keep us building for days
@@ -63,7 +64,7 @@ class ResNet(nn.Module):
 
     Parameters are called as in torchvision (conv1, bn1, layer1.0.conv1, layer2.0.downsample.0, fc), so that its
     weights load by name; see `load_weights`. The penultimate layer, the means of the last stage's maps (512
-    neurons in ResNet-18), is called `ResNet.penultimate`: `r2et.Activation(layer="avgpool")` (Sec. 6.2).
+    neurons in ResNet-18), is called `ResNet.penultimate`: `explainers.Activation(layer="avgpool")` (Sec. 6.2).
 
     In evaluation mode BatchNorm is a fixed affine map; in training a sample's logits depend on its batch.
 
@@ -80,7 +81,7 @@ class ResNet(nn.Module):
     >>> model(torch.zeros(3, 1, 16, 16)).shape
     torch.Size([3, 2])
     >>> import r2et
-    >>> r2et.Activation(layer=ResNet.penultimate)(model, torch.zeros(3, 1, 16, 16)).shape
+    >>> r2et.explainers.Activation(layer=ResNet.penultimate)(model, torch.zeros(3, 1, 16, 16)).shape
     torch.Size([3, 8])
     """
 

@@ -6,8 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import InputError, ModelError, check_count
+from r2et.errors import InputError, ModelError
 from r2et.models.architecture import check_layers, confirmed, traced
+from r2et.numerics.values import check_count
 
 #: added to squared lengths: 1 / 10,000 as a length, far below any embedding of a trained network
 SQUARED_LENGTH_FLOOR = 1e-8
@@ -20,8 +21,8 @@ class Siamese(nn.Module):
     embedding in one batch, the first inputs first, so that the net is symmetric in them, also under the batch
     statistics of a BatchNorm in training.
 
-    `r2et.Activation(layer="embedding", inputs=2)` explains the embeddings; a layer of the embedding is called
-    "embedding." and its name there, as "embedding.avgpool" for the penultimate layer of a `ResNet`.
+    `explainers.Activation(layer="embedding", inputs=2)` explains the embeddings; a layer of the embedding is
+    called "embedding." and its name there, as "embedding.avgpool" for the penultimate layer of a `ResNet`.
 
     Args:
         embedding: any module (M, *features) -> (M, e): a `CNN` with e classes, a `GCN` or a `ResNet`

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import check_count, check_kind, check_positive
-from r2et._preflight import trusted
 from r2et.attacks import ERAttack
-from r2et.explain import Explainer, Gradient
+from r2et.explainers import Explainer, Gradient
+from r2et.numerics.preflight import trusted
+from r2et.numerics.values import check_count, check_kind, check_positive
 from r2et.objectives.base import Loss, Objective, evaluation_mode, mean_cross_entropy
 
 
@@ -35,7 +35,7 @@ class AdversarialTraining(Objective):
         check_count("k", self.k)
         check_positive("radius", self.radius)
         check_count("steps", self.steps)
-        check_kind("explainer", self.explainer, Explainer, "r2et.Gradient()")
+        check_kind("explainer", self.explainer, Explainer, "r2et.explainers.Gradient()")
 
     def evaluate(
         self,

@@ -13,21 +13,13 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
-from r2et._checks import (
-    InputError,
-    check_count,
-    check_flag,
-    check_generator,
-    check_inputs,
-    check_kind,
-    check_labels,
-    check_logits,
-    quoted,
-)
-from r2et._modes import evaluating
-from r2et._preflight import check_module, run
-from r2et.explain import Explainer, Gradient
-from r2et.explain.base import derivative, forward, negligible, unit
+from r2et.errors import InputError
+from r2et.explainers import Explainer, Gradient
+from r2et.numerics.autograd import derivative, forward, negligible, unit
+from r2et.numerics.checks import check_generator, check_inputs, check_labels, check_logits
+from r2et.numerics.modes import evaluating
+from r2et.numerics.preflight import check_module, run
+from r2et.numerics.values import check_count, check_flag, check_kind, quoted
 from r2et.scores import log_odds, predicted_class
 
 Direction = Literal["gradient", "random", "adversarial"]
@@ -130,7 +122,7 @@ class Regularised(Objective):
 
     def __post_init__(self) -> None:
         if self.explainer is not None:
-            check_kind("explainer", self.explainer, Explainer, "r2et.Gradient()")
+            check_kind("explainer", self.explainer, Explainer, "r2et.explainers.Gradient()")
         check_flag("adaptive", self.adaptive)
 
     @abstractmethod

@@ -7,15 +7,16 @@ import torch
 from torch import Tensor, nn
 
 from r2et import ranking
-from r2et._checks import ModelError, check_choice, check_count, check_k, check_positive, check_weight
 from r2et.enclosure.attributions import Attributions
 from r2et.enclosure.head import head
 from r2et.enclosure.network import Network
 from r2et.enclosure.problems import certified_score, why_not
 from r2et.enclosure.reading import extract
-from r2et.explain import Gradient
-from r2et.explain.base import derivative, unit
-from r2et.explain.jacobian import jacobian
+from r2et.errors import ModelError
+from r2et.explainers import Gradient
+from r2et.numerics.autograd import derivative, unit
+from r2et.numerics.jacobian import jacobian
+from r2et.numerics.values import check_choice, check_count, check_k, check_positive, check_weight
 from r2et.objectives.base import Batch, Direction, Regularised, Term, check_reference
 from r2et.scores import runner_up_class
 

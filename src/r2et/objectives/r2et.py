@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from r2et import ranking
-from r2et._checks import (
+from r2et.explainers import Explainer, Gradient
+from r2et.numerics.autograd import unit
+from r2et.numerics.values import (
     check_choice,
     check_count,
     check_flag,
@@ -19,8 +21,6 @@ from r2et._checks import (
     check_share,
     check_weight,
 )
-from r2et.explain import Explainer, Gradient
-from r2et.explain.base import unit
 from r2et.objectives.base import Batch, Direction, Regularised, Term, check_reference
 from r2et.stability import Neighbours, UniformNeighbours, path_explanations
 
@@ -137,7 +137,7 @@ class DirectThickness(Regularised):
         super().__post_init__()
         check_count("k", self.k)
         check_weight("weight", self.weight)
-        check_kind("neighbours", self.neighbours, Neighbours, "r2et.UniformNeighbours(0.1)")
+        check_kind("neighbours", self.neighbours, Neighbours, "r2et.stability.UniformNeighbours(0.1)")
         check_count("samples", self.samples)
         check_count("steps", self.steps)
 

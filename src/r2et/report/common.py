@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from r2et._checks import InputError, check_k
+from r2et.errors import InputError
+from r2et.numerics.values import check_k
 from r2et.ranking import boundary_gap, overlap, top_k_mask
 
 if TYPE_CHECKING:

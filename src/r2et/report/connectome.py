@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from r2et._checks import InputError, check_kind, check_text, quoted
 from r2et.data.layouts import GraphLayout
+from r2et.errors import InputError
+from r2et.numerics.values import check_kind, check_text, quoted
 from r2et.report.common import (
     COLOURS,
     INK,

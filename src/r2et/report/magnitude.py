@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from r2et._checks import InputError, check_choice, check_kind
+from r2et.errors import InputError
+from r2et.numerics.values import check_choice, check_kind
 from r2et.report.common import INK, check_top, new_figure, read
 
 if TYPE_CHECKING:

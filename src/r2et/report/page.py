@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from markupsafe import Markup
 
-from r2et._checks import InputError, check_kind, check_path, check_text, quoted
-from r2et._files import write_text
+from r2et.errors import InputError
+from r2et.files.writing import write_text
+from r2et.numerics.values import check_kind, check_path, check_text, quoted
 from r2et.report import charts, embedding, images, words
 from r2et.report.content import Content
 
@@ -24,7 +25,7 @@ FIRST, MOST = 12, 100
 
 
 class Audited(Protocol):
-    """What can be reported: an `r2et.Audit`."""
+    """What can be reported: an `r2et.auditing.Audit`."""
 
     def content(self) -> Content:
         """The numbers and names of the report."""

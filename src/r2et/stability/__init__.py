@@ -8,7 +8,7 @@ from r2et.stability.neighbours import (
     Neighbours,
     UniformNeighbours,
 )
-from r2et.stability.thickness import Variant, pairwise_thickness, path_explanations, thickness
+from r2et.stability.ranking_thickness import Variant, pairwise_thickness, path_explanations, thickness
 
 __all__ = [
     "AdversarialNeighbours",

@@ -8,16 +8,18 @@ import torch
 from torch import Tensor, nn
 
 from r2et import ranking
-from r2et._checks import InputError, ModelError, check_choice, check_count, check_generator, check_positive
-from r2et._modes import own_draws
-from r2et._preflight import measuring
 from r2et.enclosure.attributions import pick
 from r2et.enclosure.problems import Problem, Reading, why_not
-from r2et.explain import Explainer, Gradient
-from r2et.explain.base import forward
-from r2et.explain.jacobian import jacobian
+from r2et.errors import InputError, ModelError
+from r2et.explainers import Explainer, Gradient
+from r2et.numerics.autograd import forward
+from r2et.numerics.checks import check_generator
+from r2et.numerics.jacobian import jacobian
+from r2et.numerics.modes import own_draws
+from r2et.numerics.preflight import measuring
+from r2et.numerics.values import check_choice, check_count, check_positive
 from r2et.stability.neighbours import UniformNeighbours
-from r2et.stability.thickness import check_start, per_sample, start
+from r2et.stability.ranking_thickness import check_start, per_sample, start
 
 BoundMethod = Literal["auto", "enclosure", "estimate"]
 #: balls on the way to the radius

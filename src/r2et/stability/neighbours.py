@@ -8,8 +8,10 @@ from typing import Literal, Protocol, get_args
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import InputError, check_choice, check_count, check_generator, check_positive, quoted
-from r2et.explain.base import unit
+from r2et.errors import InputError
+from r2et.numerics.autograd import unit
+from r2et.numerics.checks import check_generator
+from r2et.numerics.values import check_choice, check_count, check_positive, quoted
 
 Aggregate = Literal["mean", "minimum"]
 

@@ -8,20 +8,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import (
-    InputError,
-    ModelError,
-    check_differentiable,
-    check_flag,
-    check_inputs,
-    check_kind,
-    check_labels,
-    check_logits,
-    check_path,
-    quoted,
-)
-from r2et._modes import evaluating
-from r2et._preflight import run
+from r2et.errors import InputError, ModelError
+from r2et.numerics.checks import check_differentiable, check_inputs, check_labels, check_logits
+from r2et.numerics.modes import evaluating
+from r2et.numerics.preflight import run
+from r2et.numerics.values import check_flag, check_kind, check_path, quoted
 from r2et.objectives import CrossEntropy, Objective
 from r2et.objectives.base import check_weights
 from r2et.training.settings import FitResult, Retraining, Rows, Settings
@@ -104,7 +95,7 @@ def fit(
     objective = CrossEntropy() if objective is None else objective
     check_kind("objective", objective, Objective, "r2et.objectives.R2ET(k=8)")
     if retraining is not None:
-        check_kind("retraining", retraining, Retraining, "r2et.Retraining(vanilla)")
+        check_kind("retraining", retraining, Retraining, "r2et.training.Retraining(vanilla)")
     if not isinstance(trainer, type) or not issubclass(trainer, Trainer):
         raise InputError(f"trainer must be a subclass of r2et.training.Trainer, got {quoted(trainer)}")
     _check_makers({"optimiser": optimiser, "schedule": schedule})

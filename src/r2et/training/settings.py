@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor, nn
 
-from r2et._checks import (
+from r2et.explainers import Explainer, Gradient
+from r2et.numerics.values import (
     check_count,
     check_flag,
     check_kind,
@@ -14,7 +15,6 @@ from r2et._checks import (
     check_seed,
     check_weight,
 )
-from r2et.explain import Explainer, Gradient
 from r2et.objectives.base import check_weights
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Retraining:
         check_count("k", self.k)
         check_number("min_precision", self.min_precision)
         check_number("max_auc_drop", self.max_auc_drop)
-        check_kind("explainer", self.explainer, Explainer, "r2et.Gradient()")
+        check_kind("explainer", self.explainer, Explainer, "r2et.explainers.Gradient()")
         check_flag("freeze_statistics", self.freeze_statistics)
 
 

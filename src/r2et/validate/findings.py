@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from r2et import ranking
-from r2et.explain import Explainer
+from r2et.explainers import Explainer
 from r2et.scores import predicted_class, probability_slope
 from r2et.validate.recorder import Call, label, listed, places
 from r2et.validate.report import Finding

@@ -6,13 +6,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import check_count, check_differentiable, check_inputs, check_kind, check_logits
-from r2et._modes import buffers_kept, evaluating, random_states_kept
-from r2et._preflight import check_module, check_tensors, flaw, foreign_errors, trusted
-from r2et.explain import Explainer, Gradient
-from r2et.explain.base import forward
+from r2et.explainers import Explainer, Gradient
+from r2et.numerics.attention import math_attention
+from r2et.numerics.autograd import forward
+from r2et.numerics.checks import check_differentiable, check_inputs, check_logits
+from r2et.numerics.modes import buffers_kept, evaluating, random_states_kept
+from r2et.numerics.preflight import check_module, check_tensors, flaw, foreign_errors, trusted
+from r2et.numerics.values import check_count, check_kind
 from r2et.scores import predicted_class
-from r2et.validate.attention import math_attention
 from r2et.validate.findings import activation_findings, mode_findings, ranking_findings, saturation_findings
 from r2et.validate.recorder import Call, label, listed, places, record
 from r2et.validate.report import Finding, Report
@@ -45,7 +46,7 @@ def check(model: nn.Module, x: Tensor, k: int | None = None, explainer: Explaine
     check_inputs(x)
     check_tensors(model, x)
     explainer = Gradient() if explainer is None else explainer
-    check_kind("explainer", explainer, Explainer, "r2et.Gradient()")
+    check_kind("explainer", explainer, Explainer, "r2et.explainers.Gradient()")
     if k is not None:
         check_count("k", k)
     explainer.check_shape(x)

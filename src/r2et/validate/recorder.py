@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from r2et._preflight import foreign_errors
-from r2et.explain.base import forward
-from r2et.explain.twins import twin
+from r2et.numerics.autograd import forward
+from r2et.numerics.preflight import foreign_errors
+from r2et.numerics.twins import twin
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from r2et._checks import ModelError, check_positive
-from r2et._preflight import check_module
+from r2et.errors import ModelError
+from r2et.numerics.preflight import check_module
+from r2et.numerics.values import check_positive
 from r2et.validate.tracing import trace
 
 

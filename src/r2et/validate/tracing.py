@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, fx, nn
 
-from r2et.explain.twins import twin
+from r2et.numerics.twins import twin
 
 Leaf = Callable[[nn.Module], bool]
 

@@ -1,0 +1,17 @@
+"""Explainers: functions from a model and inputs to one score a feature."""
+
+from r2et.explainers.activation import Activation
+from r2et.explainers.averaged import IntegratedGradients, SmoothGrad
+from r2et.explainers.base import Explainer
+from r2et.explainers.captum import FromCaptum
+from r2et.explainers.gradient import Gradient, GradientTimesInput
+
+__all__ = [
+    "Activation",
+    "Explainer",
+    "FromCaptum",
+    "Gradient",
+    "GradientTimesInput",
+    "IntegratedGradients",
+    "SmoothGrad",
+]

@@ -1,0 +1,121 @@
+"""The base class of explainers: checks, shapes and reduction; a subclass writes `attribute`."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from r2et.errors import InputError
+from r2et.numerics.autograd import forward
+from r2et.numerics.checks import check_differentiable, check_inputs, check_logits, no_gradient
+from r2et.numerics.preflight import measuring
+from r2et.numerics.values import check_choice, is_whole, quoted
+from r2et.scores import Score, check_score, checked_target, score
+
+Reduce = Literal["abs", "signed", "abs-sum"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explainer(ABC):
+    """I(x): a score for each feature of each input (Sec. 3).
+
+    Args:
+        reduce: "abs" ranks by magnitude, "signed" by signed value, "abs-sum" sums magnitudes over the channel
+            axis (the first axis of one input) before the rest is flattened.
+        inputs: 1, or 2 for a model that takes pairs (N, 2, ...).
+        score: the scalar that is explained.
+    """
+
+    reduce: Reduce = "abs"
+    inputs: int = 1
+    score: Score = "log-odds"
+
+    #: the attribution is the gradient at x alone times a factor, so the gradients of log-odds and probability
+    #: differ by one positive number a sample
+    pointwise: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_choice("reduce", self.reduce, get_args(Reduce))
+        check_score(self.score)
+        if not is_whole(self.inputs) or self.inputs not in (1, 2):
+            raise InputError(f"inputs must be 1 or 2, got {quoted(self.inputs)}")
+
+    def __call__(
+        self, model: nn.Module, x: Tensor, target: Tensor | None = None, create_graph: bool = False
+    ) -> Tensor:
+        """Explain a batch.
+
+        Args:
+            model: maps (N, *features) to logits (N, C); it is explained in evaluation mode and left as it was.
+            x: (N, *features), or (N, 2, *features) with `inputs=2`.
+            target: the class that is explained, int64 (N,); None = the predicted class.
+            create_graph: keep the result differentiable with respect to the parameters, and to x if it
+                requires gradients.
+
+        Returns:
+            (N, n), or (N, 2, n) with `inputs=2`.
+        """
+        check_inputs(x)
+        self.check_shape(x)
+        with measuring(model, x), torch.enable_grad():
+            point, logits = forward(model, x, create_graph)
+            check_logits(logits, len(x))
+            target = checked_target(target, logits)
+            scores = self.flatten(self.attribute(model, point, target, create_graph, logits))
+        return scores if create_graph else scores.detach()
+
+    @abstractmethod
+    def attribute(
+        self,
+        model: nn.Module,
+        x: Tensor,
+        target: Tensor,
+        create_graph: bool = False,
+        logits: Tensor | None = None,
+    ) -> Tensor:
+        """Signed attributions before reduction, in the shape of x (or of what is explained instead).
+
+        Args:
+            model: maps (N, *features) to logits (N, C).
+            x: (N, *features), requires gradients.
+            target: int64 (N,).
+            create_graph: keep the result differentiable.
+            logits: (N, C), the model's output at x if it has been computed already; an explainer that looks
+                at x alone saves a forward pass with it.
+        """
+
+    def flatten(self, attributions: Tensor) -> Tensor:
+        """Reduce attributions (N, ...) to scores (N, n), or (N, 2, ...) to (N, 2, n)."""
+        if self.reduce == "abs-sum":
+            attributions = attributions.abs().sum(dim=self.inputs)
+        elif self.reduce == "abs":
+            attributions = attributions.abs()
+        return attributions.flatten(start_dim=self.inputs)
+
+    def spread(self, mask: Tensor, x: Tensor) -> Tensor:
+        """Bring a mask of features (N, ..., n) to the shape of the inputs x (N, *features)."""
+        if self.reduce == "abs-sum":
+            pixels = mask.reshape(*x.shape[: self.inputs], *x.shape[self.inputs + 1 :])
+            return pixels.unsqueeze(self.inputs).expand_as(x)
+        return mask.reshape(x.shape)
+
+    def check_shape(self, x: Tensor) -> None:
+        """Raise unless x fits `inputs` and `reduce`."""
+        if self.inputs == 2 and (x.ndim < 3 or x.shape[1] != 2):
+            raise InputError(f"inputs=2 needs pairs of shape (N, 2, *features), got {tuple(x.shape)}")
+        if self.reduce == "abs-sum" and x.ndim < self.inputs + 2:
+            raise InputError(f"reduce='abs-sum' needs a channel axis, got inputs of shape {tuple(x.shape)}")
+
+    def gradient(
+        self, model: nn.Module, x: Tensor, target: Tensor, create_graph: bool, logits: Tensor | None
+    ) -> Tensor:
+        """The gradient of the score at x, in the shape of x."""
+        logits = model(x) if logits is None else logits
+        check_differentiable(logits)
+        value = score(self.score, logits, target).sum()
+        gradient: Tensor | None = torch.autograd.grad(value, x, create_graph=create_graph, allow_unused=True)[0]
+        if gradient is None:
+            raise no_gradient()
+        return gradient

@@ -1,0 +1,161 @@
+"""Arrays and packed files of others: what they unpack to is known before memory is taken; nothing is unpickled."""
+
+import gzip
+import math
+import zipfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from r2et.errors import DataError
+from r2et.files.reading import in_words, regular_file
+from r2et.numerics.values import quoted
+
+Array = NDArray[Any]
+
+#: what any file may unpack to, in bytes
+ALWAYS_ALLOWED = 128 * 2**20
+#: beyond that: measured data hardly ever shrink to a hundredth, zeros shrink to a thousandth
+RATIO = 100
+#: the number of a packed variable in MATLAB's format
+_PACKED = 15
+
+
+def allowed(packed: int) -> int:
+    """How many bytes a file of so many may unpack to.
+
+    >>> allowed(2_000_000) < 2_000_000_000 < allowed(50_000_000)
+    True
+    """
+    return max(ALWAYS_ALLOWED, RATIO * packed)
+
+
+def too_large(path: Path, unpacked: str) -> DataError:
+    """For a file that would fill the memory."""
+    size = path.stat().st_size
+    return DataError(
+        f"{quoted(path)} has {size:,} bytes and unpacks to {unpacked}: r2et stops at {RATIO} times the size, or "
+        f"{ALWAYS_ALLOWED >> 20} MB. If you trust it, unpack it yourself"
+    )
+
+
+def copy_within(source: IO[bytes] | gzip.GzipFile, path: Path, out: IO[bytes] | None = None) -> None:
+    """Unpack the file at `path` from a stream in pieces, and stop where it becomes too much.
+
+    Args:
+        source: unpacks.
+        path: of the packed file.
+        out: where to; None = nowhere, to see whether it can be unpacked.
+    """
+    limit, seen = allowed(path.stat().st_size), 0
+    while piece := source.read(2**20):
+        seen += len(piece)
+        if seen > limit:
+            raise too_large(path, f"more than {limit:,}")
+        if out is not None:
+            out.write(piece)
+
+
+def check_gzip(path: Path) -> None:
+    """Raise unless a gzip file is whole and unpacks to a reasonable size."""
+    regular_file(path)
+    try:
+        with gzip.open(path) as source:
+            copy_within(source, path)
+    except (OSError, EOFError, zlib.error) as error:
+        raise unreadable(path, error) from error
+
+
+def check_zip(path: Path, archive: zipfile.ZipFile) -> None:
+    """Raise unless what a zip archive's directory announces is of a reasonable size."""
+    total = sum(member.file_size for member in archive.infolist())
+    if total > allowed(path.stat().st_size):
+        raise too_large(path, f"{total:,}")
+
+
+def read_arrays(path: Path, names: Sequence[str] | None = None) -> dict[str, Array]:
+    """The arrays of a .npz file, or the one array of a .npy file under the name "".
+
+    Args:
+        path: of the file.
+        names: which arrays of a .npz file, of those that it has; None = all.
+    """
+    regular_file(path)
+    try:
+        with path.open("rb") as file:
+            if file.read(6) == b"\x93NUMPY":
+                file.seek(0)
+                return {"": _read_array(path, "the array", file, path.stat().st_size)}
+        with zipfile.ZipFile(path) as archive:
+            check_zip(path, archive)
+            members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
+            read = {}
+            for name, member in members.items():
+                if names is None or name in names:
+                    with archive.open(member) as source:
+                        read[name] = _read_array(path, name, source, member.file_size)
+            return read
+    except DataError:
+        raise
+    # decoders of damaged files raise nearly anything
+    except Exception as error:
+        raise unreadable(path, error) from error
+
+
+def check_mat(path: Path) -> None:
+    """Raise unless the packed variables of a MATLAB file (version 5 to 7) are of a reasonable size."""
+    content = regular_file(path).read_bytes()
+    order: Literal["little", "big"] = "little" if content[126:128] == b"IM" else "big"
+    limit, start, seen = allowed(len(content)), 128, 0
+    while start + 8 <= len(content):
+        kind, size = (int.from_bytes(content[start + i : start + i + 4], order) for i in (0, 4))
+        unpacking = zlib.decompressobj()
+        piece = content[start + 8 : start + 8 + size] if kind == _PACKED else b""
+        while piece:
+            seen += len(unpacking.decompress(piece, 2**20))
+            piece = unpacking.unconsumed_tail
+            if seen > limit:
+                raise too_large(path, f"more than {limit:,}")
+        start += 8 + size
+
+
+def array_names(path: Path) -> list[str]:
+    """What the arrays of a .npz file are called."""
+    try:
+        with zipfile.ZipFile(regular_file(path)) as archive:
+            return [name.removesuffix(".npy") for name in archive.namelist()]
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: Path, error: Exception) -> DataError:
+    """For a file that is damaged, of another kind, or holds pickled objects."""
+    return DataError(f"{path} cannot be read, it may be cut short or of another format: {in_words(error)}")
+
+
+def _read_array(path: Path, name: str, file: Any, size: int) -> Array:
+    """An array whose header announces just the bytes that follow it; numpy would take the memory first."""
+    version = npy.read_magic(file)
+    if version not in ((1, 0), (2, 0)):
+        raise DataError(f"{path}: {name} is of version {version} of numpy's format, r2et reads plain numbers")
+    read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, _, dtype = read_header(file)
+    if dtype.hasobject:
+        raise DataError(
+            f"{path} cannot be read: {name} holds pickled objects, and reading them runs whatever code is in them"
+        )
+    announced = math.prod(shape) * dtype.itemsize
+    if min(shape, default=0) < 0 or announced != size - file.tell():
+        raise DataError(
+            f"{path} may be cut short: {name} announces {dtype} of shape {shape}, {announced:,} bytes, and has "
+            f"{size - file.tell():,}"
+        )
+    file.seek(0)
+    array: Array = npy.read_array(file, allow_pickle=False)
+    return array

@@ -1,0 +1,1 @@
+"""The floor that all stands on: derivatives, evaluation mode, one look at a model, checks of what comes in."""

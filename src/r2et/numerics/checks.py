@@ -1,0 +1,118 @@
+"""Checks of tensors: inputs, labels and what a model returns."""
+
+import torch
+from torch import Tensor
+
+from r2et.errors import InputError, ModelError
+from r2et.numerics.values import check_kind, is_truth, quoted
+
+
+def check_baseline(baseline: float | Tensor) -> Tensor:
+    """What a feature is compared with or replaced by: finite numbers, one or one a feature; they as a tensor."""
+    try:
+        values = torch.as_tensor(baseline)
+        usable = not values.is_complex() and not is_truth(values) and bool(torch.isfinite(values).all())
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        usable = False
+    if not usable:
+        raise InputError(
+            f"the baseline must be finite: a number, or a tensor with one for each feature, got {quoted(baseline)}"
+        )
+    return values
+
+
+def check_generator(generator: torch.Generator | None) -> None:
+    """None, or a generator of torch."""
+    if generator is not None:
+        check_kind("generator", generator, torch.Generator, "torch.Generator().manual_seed(0)")
+
+
+def check_inputs(x: Tensor, name: str = "x") -> None:
+    """A non-empty batch (N, *features) of finite floating-point numbers."""
+    if not isinstance(x, Tensor):
+        raise InputError(
+            f"{name} must be a torch tensor of shape (N, *features), got {type(x).__name__}; "
+            "use torch.as_tensor(values, dtype=torch.float32)"
+        )
+    if x.layout != torch.strided:
+        raise InputError(f"{name} is stored as {x.layout}, not as a plain array: use {name}.to_dense()")
+    if not x.is_floating_point():
+        raise InputError(f"{name} has dtype {x.dtype}; gradients need floating-point inputs: use {name}.float()")
+    if x.ndim < 2:
+        raise InputError(
+            f"{name} must have shape (N, *features), got {tuple(x.shape)}; "
+            f"one sample is a batch of one: {name}[None]"
+        )
+    if x.numel() == 0:
+        raise InputError(f"{name} is empty: shape {tuple(x.shape)}")
+    bad = ~torch.isfinite(x)
+    if bad.any():
+        where = tuple(bad.nonzero()[0].tolist())
+        raise InputError(
+            f"{name} has {int(bad.sum())} values that are NaN or infinite; the first is "
+            f"{x[where].item()} at {name}[{', '.join(map(str, where))}]"
+        )
+
+
+def check_labels(y: Tensor, rows: int, classes: int | None = None) -> None:
+    """Integer class labels (N,), each in 0..classes-1."""
+    if not isinstance(y, Tensor) or y.dtype != torch.int64 or y.ndim != 1:
+        seen = f"{y.dtype} of shape {tuple(y.shape)}" if isinstance(y, Tensor) else type(y).__name__
+        raise InputError(f"labels must be a 1-d int64 tensor of class numbers, got {seen}; use labels.long()")
+    if len(y) != rows:
+        raise InputError(f"{len(y)} labels for {rows} rows of x")
+    if classes is not None:
+        outside = (y < 0) | (y >= classes)
+        if outside.any():
+            row = int(outside.nonzero()[0])
+            raise InputError(
+                f"label {int(y[row])} in row {row} is out of range: the model has {classes} classes, "
+                f"so labels go from 0 to {classes - 1}"
+            )
+
+
+def check_logits(logits: Tensor, rows: int) -> None:
+    """The output of a model: logits (N, C) with at least two classes, not probabilities."""
+    if not isinstance(logits, Tensor):
+        raise ModelError(
+            f"the model must return a tensor of logits (N, classes), got {type(logits).__name__}; "
+            "wrap it in a module that returns the logits alone"
+        )
+    if logits.ndim != 2 or logits.shape[0] != rows:
+        raise ModelError(f"the model must return logits of shape ({rows}, classes), got {tuple(logits.shape)}")
+    if logits.shape[1] < 2:
+        raise ModelError(
+            f"the model returned logits of shape {tuple(logits.shape)}, one column; r2et needs one logit a "
+            "class: for a single sigmoid output z return torch.cat([torch.zeros_like(z), z], dim=1)"
+        )
+    values = logits.detach()
+    if not torch.isfinite(values).all():
+        row = int((~torch.isfinite(values)).any(1).nonzero()[0])
+        raise ModelError(f"the model returned NaN or infinite logits, first in row {row}: {values[row].tolist()}")
+    if _look_like_probabilities(values):
+        raise ModelError(
+            "the model returns probabilities (every row lies in [0, 1] and sums to 1, first row "
+            f"{values[0].tolist()}); r2et needs logits: remove the final softmax"
+        )
+
+
+def _look_like_probabilities(values: Tensor) -> bool:
+    tolerance = 1e-5 if values.dtype in (torch.float32, torch.float64) else 1e-2
+    inside = (values >= 0) & (values <= 1)
+    # logits such as (0, 1) sum to one by design; a softmax is strictly inside somewhere
+    strictly = ((values > 0) & (values < 1)).all(1).any()
+    return bool(inside.all() and strictly and ((values.sum(1) - 1).abs() < tolerance).all())
+
+
+def check_differentiable(logits: Tensor) -> None:
+    """The logits must be connected to something by autograd."""
+    if not logits.requires_grad:
+        raise no_gradient()
+
+
+def no_gradient() -> ModelError:
+    """What to say about a model whose output is not connected to its input."""
+    return ModelError(
+        "the model's output has no gradient with respect to its input: look for torch.no_grad(), "
+        "inference_mode, .detach(), argmax or rounding in its forward pass"
+    )

@@ -1,0 +1,141 @@
+"""Any model that can be audited, from the text that names it."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+import torch
+from torch import nn
+
+from r2et.checkpoints import load_model
+from r2et.errors import CheckpointError, InputError
+from r2et.estimator import StableClassifier
+from r2et.estimator.saving import restore
+from r2et.files.reading import regular_file, typed
+from r2et.numerics.values import check_path, quoted
+from r2et.predictors.factories import is_factory, load_from_factory
+from r2et.predictors.programs import EXPORT, Program, load_program
+from r2et.tables.origins import Origin, read_origin
+
+Kind = Literal["classifier", "checkpoint", "program", "factory"]
+
+_PICKLES = {".pt", ".pth", ".pkl", ".pickle", ".bin", ".joblib", ".ckpt", ".sav", ".model"}
+_KNOWN = (
+    "a folder that r2et train or StableClassifier.save wrote, a torch.export program (.pt2), or "
+    "package.module:factory with --weights file.safetensors"
+)
+
+
+class _Information(TypedDict, total=False):
+    """What the commands read of what was saved with a model; whoever saves one may add more."""
+
+    estimator: str
+    data: str | None
+    target: str | None
+    data_options: dict[str, Any]
+    k: int
+    explainer: dict[str, Any]
+    attack: "_Attack"
+
+
+class _Attack(TypedDict, total=False):
+    radius: float
+    steps: int
+
+
+@dataclass(frozen=True)
+class OpenedModel:
+    """A model and what is known about it.
+
+    Attributes:
+        source: the text it was opened by.
+        name: a short name, for tables and reports.
+        kind: where it came from.
+        model: maps (N, *features) to logits (N, C), in evaluation mode.
+        classifier: the StableClassifier it belongs to, which encodes columns; None for others.
+        information: what was saved with an r2et checkpoint.
+        origin: which rows of which file `r2et train` used; None if that is unknown.
+    """
+
+    source: str
+    name: str
+    kind: Kind
+    model: nn.Module = field(repr=False)
+    classifier: StableClassifier | None = field(default=None, repr=False)
+    information: dict[str, Any] = field(default_factory=dict, repr=False)
+    origin: Origin | None = field(default=None, repr=False)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What its inputs must be: the dtype of its weights, or the one it was exported for."""
+        if isinstance(self.model, Program):
+            return self.model.dtype
+        floating = (weight.dtype for weight in self.model.parameters() if weight.is_floating_point())
+        return next(floating, torch.float32)
+
+
+def open_model(
+    source: str | os.PathLike[str],
+    weights: str | os.PathLike[str] | None = None,
+    arguments: Mapping[str, Any] | None = None,
+) -> OpenedModel:
+    """Open a saved StableClassifier, an r2et checkpoint, a torch.export program, or a factory with weights.
+
+    Pickles are refused: reading one runs whatever code is in it.
+
+    Args:
+        source: a folder, a `.pt2` file, or `package.module:factory`, which is imported and run.
+        weights: of a factory's model, a .safetensors file.
+        arguments: keyword arguments of a factory.
+
+    >>> open_model("torch.nn:Linear", arguments={"in_features": 3, "out_features": 2})
+    OpenedModel(source='torch.nn:Linear', name='torch.nn:Linear', kind='factory')
+    """
+    check_path("source", source)
+    text, path = os.fspath(source), Path(source)
+    if is_factory(text) and not os.path.exists(path):
+        model = load_from_factory(text, weights, arguments)
+        return OpenedModel(text, text if weights is None else Path(weights).stem, "factory", model)
+    if weights is not None or arguments:
+        raise InputError(
+            f"weights and arguments belong to package.module:factory, {text!r} is a file or a folder: leave "
+            "them out"
+        )
+    if os.path.isdir(path) or path.suffix == ".json":
+        return _from_folder(text, path)
+    if not os.path.lexists(path):
+        raise InputError(f"there is no model {quoted(text)}: give {_KNOWN}")
+    regular_file(path, InputError)
+    if path.suffix == ".pt2":
+        return OpenedModel(text, path.stem, "program", load_program(path))
+    raise InputError(_refusal(text, path))
+
+
+def _from_folder(text: str, path: Path) -> OpenedModel:
+    model, information = load_model(path)
+    typed(information, _Information, repr(text), CheckpointError)
+    name = (path if path.is_dir() else path.parent).resolve().name
+    if "estimator" not in information:
+        return OpenedModel(text, name, "checkpoint", model, information=information)
+    # not a second reading: another model may be in this folder by then
+    classifier = restore(StableClassifier, model, information, text)
+    origin = read_origin(information, text)
+    return OpenedModel(text, name, "classifier", classifier.model_, classifier, information, origin)
+
+
+def _refusal(text: str, path: Path) -> str:
+    if path.suffix in _PICKLES:
+        return (
+            f"{text!r} is a pickle by its name, and reading a pickle runs whatever code is in it, so r2et does "
+            f"not. In the program that made it, write a .pt2: {EXPORT}. Or write its weights, "
+            "safetensors.torch.save_model(model, 'model.safetensors'), and name the function that makes the "
+            "model: package.module:factory --weights model.safetensors"
+        )
+    if path.suffix == ".safetensors":
+        return (
+            f"{text!r} holds weights, but not the model they belong to: give package.module:factory --weights "
+            f"{text}"
+        )
+    return f"{text!r} is not a model that r2et can open: give {_KNOWN}"

@@ -1,0 +1,295 @@
+"""A model together with the rows it is measured on: what the commands attack, certify and audit."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from r2et import data
+from r2et.auditing import Audit, audit
+from r2et.checkpoints import create_explainer
+from r2et.data.layouts import GraphLayout, ImageLayout
+from r2et.domain import Domain
+from r2et.errors import CheckpointError, InputError
+from r2et.explainers import Explainer, Gradient
+from r2et.numerics.checks import check_labels
+from r2et.numerics.values import check_count, check_kind, check_seed
+from r2et.predictors.models import OpenedModel
+from r2et.tables.labelled import LabelledTable, class_numbers, class_order, numeric_inputs
+from r2et.training.fitting import check_runs
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model and rows that it takes.
+
+    Attributes:
+        name: of the model.
+        data: of the data set or the file.
+        rows: which rows these are, in words.
+        model: maps x to logits (N, C).
+        x: (N, *features), in the model's dtype.
+        y: class numbers (N,).
+        k: how many features to look at unless a user says otherwise.
+        explainer: the explanation that the model was trained for, or the gradient.
+        domain: the values that the features can take; None if that is unknown.
+        keeps_domain: whether an audit stays inside it: the columns that a classifier encoded.
+        row_numbers: of the rows in their file, from 0; empty for a data set.
+        feature_names, class_names, layout: for reports.
+        preset: radius and steps of the attack, as saved with an r2et checkpoint.
+        notes: what to know before believing figures from these rows, as sentences without their full stop.
+    """
+
+    name: str
+    data: str
+    rows: str
+    model: nn.Module = field(repr=False)
+    x: Tensor = field(repr=False)
+    y: Tensor = field(repr=False)
+    k: int
+    explainer: Explainer = field(repr=False)
+    domain: Domain | None = field(default=None, repr=False)
+    keeps_domain: bool = field(default=False, repr=False)
+    row_numbers: tuple[int, ...] = field(default=(), repr=False)
+    feature_names: tuple[str, ...] = field(default=(), repr=False)
+    class_names: tuple[str, ...] = field(default=(), repr=False)
+    layout: ImageLayout | GraphLayout | None = field(default=None, repr=False)
+    preset: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    notes: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many inputs are attacked together: an attack keeps several graphs of each."""
+        return max(1, 2**19 // self.x[0].numel())
+
+    def audit(self, k: int | None = None, **options: Any) -> Audit:
+        """`r2et.audit` of these rows, with the names of features and classes."""
+        x: Tensor | pd.DataFrame = self.x
+        if self.row_numbers:
+            # a frame, because it tells the report what its rows are called
+            x = pd.DataFrame(self.x.cpu().numpy(), index=pd.Index(self.row_numbers), columns=self.feature_names)
+        finding = audit(
+            self.model,
+            x,
+            self.y,
+            k=self.k if k is None else k,
+            explainer=self.explainer,
+            domain=self.domain if self.keeps_domain else None,
+            chunk_size=self.rows_at_once,
+            feature_names=self.feature_names or None,
+            class_names=self.class_names or None,
+            layout=self.layout,
+            name=self.name,
+            **options,
+        )
+        return replace(finding, notes=self.notes)
+
+
+def from_data_set(
+    opened: OpenedModel,
+    name: str | None = None,
+    target: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    limit: int = 1000,
+) -> Subject:
+    """A model with the first test rows of a registered data set.
+
+    Args:
+        opened: any model but a StableClassifier, which takes tables.
+        name: of the data set; None = the one an r2et checkpoint was trained on, with its target and options.
+        target: the label to predict, where the data has several.
+        options: of the data set.
+        limit: at most so many rows.
+    """
+    check_kind("opened", opened, OpenedModel, "what r2et.predictors.open_model returns")
+    if limit is not None:
+        check_count("limit", limit)
+    recorded = opened.information.get("data")
+    name = name or recorded
+    if opened.classifier is not None:
+        raise InputError(
+            f"{opened.source!r} is a classifier of tables: give it a file, --data file.csv --target column"
+        )
+    if not isinstance(name, str):
+        raise InputError(
+            f"{opened.source!r} does not say which data it was trained on: add --data NAME, or --data file.csv "
+            "--target column"
+        )
+    chosen = dict(options or {})
+    if name == recorded:
+        target = target or opened.information.get("target")
+        chosen = {**opened.information.get("data_options", {}), **chosen}
+    loaded = data.load(name, target=target, **chosen)
+    x, y = loaded.test.x[:limit].to(opened.dtype), loaded.test.y[:limit]
+    try:
+        check_labels(y, len(y), check_runs(opened.model, x[:1]).shape[1])
+    except InputError as error:
+        raise InputError(
+            f"the model in {opened.source!r} does not fit data set {name!r}, whose test inputs have shape "
+            f"{tuple(x.shape)}: {error}. Choose the data it was trained on with --data, --target and --option"
+        ) from error
+    described = opened.information.get("explainer")
+    return Subject(
+        name=opened.name,
+        data=loaded.name,
+        rows=f"{len(x)} test inputs",
+        model=opened.model,
+        x=x,
+        y=y,
+        k=opened.information.get("k", loaded.k),
+        explainer=Gradient(inputs=loaded.inputs) if described is None else create_explainer(described),
+        domain=loaded.domain,
+        feature_names=loaded.feature_names,
+        class_names=loaded.class_names,
+        layout=loaded.layout,
+        preset=opened.information.get("attack", {}),
+    )
+
+
+def from_table(
+    opened: OpenedModel,
+    table: LabelledTable,
+    rows: NDArray[np.int64] | None = None,
+    classes: Sequence[str] | None = None,
+    which: str | None = None,
+) -> Subject:
+    """A model with rows of a person's own table.
+
+    A StableClassifier encodes the columns itself. Every other model sees the numbers of the file as they are.
+
+    Args:
+        opened: any model.
+        table: columns and labels.
+        rows: which rows, by position; None = all. `choose_rows` chooses them.
+        classes: labels in the order of the model's outputs; None = sorted.
+        which: which rows these are, in words.
+    """
+    check_kind("opened", opened, OpenedModel, "what r2et.predictors.open_model returns")
+    check_kind("table", table, LabelledTable, "what r2et.predictors.read_table returns")
+    rows = np.arange(len(table.frame)) if rows is None else rows
+    chosen = table.rows(rows)
+    caveat = "" if opened.origin is None else opened.origin.caveat(table.path.name, table.sha256, rows)
+    shared: dict[str, Any] = {
+        "name": opened.name,
+        "data": table.path.name,
+        "rows": which or f"{len(chosen.frame)} of {len(table.frame)} rows",
+        "model": opened.model,
+        "explainer": Gradient(),
+        "row_numbers": tuple(chosen.frame.index.tolist()),
+        "preset": opened.information.get("attack", {}),
+        "notes": (caveat,) if caveat else (),
+    }
+    if opened.classifier is not None:
+        if classes is not None:
+            raise InputError(f"{opened.source!r} knows its classes: leave out --classes")
+        fitted = opened.classifier
+        x = fitted.encode(_columns_of_fit(opened, chosen))
+        known = fitted.classes_.tolist()
+        unknown = [label for label in chosen.labels.unique().tolist() if label not in known]
+        if unknown:
+            raise InputError(
+                f"label {unknown[0]!r} in column {table.target!r} was not there in training, the classes are "
+                f"{', '.join(map(repr, known))}"
+            )
+        return Subject(
+            **shared,
+            x=x,
+            y=class_numbers(chosen.labels, known),
+            k=fitted.k_,
+            domain=fitted.domain_,
+            keeps_domain=True,
+            feature_names=fitted.encoding_.names,
+            class_names=tuple(map(str, known)),
+        )
+    x = numeric_inputs(chosen.frame, opened.dtype)
+    names = tuple(chosen.frame.columns)
+    try:
+        logits = check_runs(opened.model, x[:1])
+    except InputError as error:
+        raise InputError(
+            f"the model {opened.source!r} cannot take the {len(names)} columns {', '.join(names[:6])}"
+            f"{' ...' if len(names) > 6 else ''} of {str(table.path)!r}: {error}. Choose columns, in the order of "
+            "the training, by --columns"
+        ) from error
+    order = class_order(table.labels, logits.shape[1], classes)
+    saved_k: int = opened.information.get("k", 8)
+    return Subject(
+        **shared,
+        x=x,
+        y=class_numbers(chosen.labels, order),
+        k=max(1, min(saved_k, x.shape[1] - 1)),
+        feature_names=names,
+        class_names=tuple(map(str, order)),
+    )
+
+
+def choose_rows(
+    table: LabelledTable, models: Sequence[OpenedModel] = (), limit: int = 1000, seed: int = 0, every: bool = False
+) -> tuple[NDArray[np.int64], str]:
+    """Rows that no model was trained on, if that is known; of too many, some at random.
+
+    Args:
+        table: of all rows.
+        models: whose training rows are to be left out.
+        limit: at most so many rows.
+        seed: of the draw.
+        every: take training rows too.
+
+    Returns:
+        Positions of rows in their order, and a sentence on which they are.
+    """
+    check_kind("table", table, LabelledTable, "what r2et.predictors.read_table returns")
+    check_count("limit", limit)
+    check_seed(seed)
+    rows = np.arange(len(table.frame))
+    which = "rows"
+    if not every:
+        known = [opened for opened in models if _held_out(opened, table)]
+        for opened in known:
+            rows = np.intersect1d(rows, _held_out(opened, table))
+        if known:
+            # what the others were trained on is not known, so nothing is said about them
+            whose = "" if len(known) == len(models) else f" of {', '.join(opened.name for opened in known)}"
+            which = f"rows that training{whose} did not see"
+        if not len(rows):
+            raise InputError(
+                f"every row of {str(table.path)!r} was in the training of one of the models: train them with one "
+                "--seed, or take all rows by --all-rows"
+            )
+    found = len(rows)
+    if found > limit:
+        rows = np.sort(np.random.default_rng(seed).permutation(rows)[:limit])
+        return rows, f"{limit} of the {found} {which}, drawn at random (--limit)"
+    return rows, f"{found} {which}"
+
+
+def _held_out(opened: OpenedModel, table: LabelledTable) -> tuple[int, ...]:
+    """The rows of this very table that a model has not seen; none if that is not known."""
+    origin = opened.origin
+    if origin is None or origin.sha256 != table.sha256:
+        return ()
+    if origin.rows != len(table.frame):
+        raise CheckpointError(
+            f"{opened.source!r} was trained on a file of {origin.rows} rows, {str(table.path)!r} has the same "
+            f"checksum but {len(table.frame)} rows: train it again"
+        )
+    return origin.held_out
+
+
+def _columns_of_fit(opened: OpenedModel, table: LabelledTable) -> Any:
+    """The columns that a classifier was fitted on; a file may hold more, in another order."""
+    assert opened.classifier is not None
+    wanted = getattr(opened.classifier, "feature_names_in_", None)
+    if wanted is None:
+        return table.frame
+    missing = [name for name in wanted if name not in table.frame]
+    if missing:
+        raise InputError(
+            f"{str(table.path)!r} has no column {', '.join(map(repr, missing[:6]))}, which {opened.source!r} was "
+            f"trained on"
+        )
+    return table.frame[list(wanted)]

@@ -1,0 +1,17 @@
+"""How models are trained: methods, presets, grids and the rule that selects, in one place."""
+
+from r2et.recipes.methods import METHODS, Method, train_method
+from r2et.recipes.presets import PRESETS, Preset, Schedule, find_preset
+from r2et.recipes.selection import Candidate, choose
+
+__all__ = [
+    "METHODS",
+    "PRESETS",
+    "Candidate",
+    "Method",
+    "Preset",
+    "Schedule",
+    "choose",
+    "find_preset",
+    "train_method",
+]

@@ -1,0 +1,186 @@
+"""Ranking thickness: how far the top-k features stay on top in a neighbourhood (Sec. 4.1)."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from r2et import ranking
+from r2et.errors import InputError
+from r2et.explainers import Explainer, Gradient
+from r2et.explainers.averaged import VALUES_AT_ONCE
+from r2et.numerics.autograd import forward
+from r2et.numerics.checks import check_generator, check_inputs
+from r2et.numerics.modes import evaluating, own_draws
+from r2et.numerics.preflight import measuring
+from r2et.numerics.values import check_choice, check_chunk_size, check_count, check_k, check_kind, is_whole, quoted
+from r2et.scores import prediction
+from r2et.stability.neighbours import GaussianNeighbours, Neighbours
+
+Variant = Literal["probability", "gap", "average-precision", "dcg"]
+
+
+def thickness(
+    model: nn.Module,
+    x: Tensor,
+    k: int,
+    explainer: Explainer | None = None,
+    variant: Variant = "probability",
+    neighbours: Neighbours | None = None,
+    samples: int = 16,
+    steps: int = 8,
+    generator: torch.Generator | None = None,
+    chunk_size: int | None = None,
+) -> Tensor:
+    """Top-k ranking thickness of each input (Eq. 2, 3 and the variants of Sec. 4.1).
+
+    Args:
+        model: maps (N, *features) to logits (N, C); it is measured in evaluation mode and left as it was.
+        x: (N, *features).
+        k: size of the salient set.
+        explainer: None = Gradient of the log-odds for "probability" (only the order counts), of the probability
+            for the other variants, whose scale is that of Eq. 2.
+        variant: "probability": the share of pairs in order; "gap": their mean gap (Eq. 3);
+            "average-precision": the mean of the gaps for 1..k; "dcg": the sum of the gaps, discounted.
+        neighbours: the distribution D; None = GaussianNeighbours(0.1).
+        samples: how many neighbours are drawn.
+        steps: points on the path from x to each neighbour (midpoint rule).
+        generator: of the draws; None = what torch's global one would draw next, which stays where it is.
+        chunk_size: how many points (neighbour x step) are evaluated at once; None = as many as fit 2**24 values.
+
+    Returns:
+        (N,); the mean over both inputs for a two-input explainer.
+
+    >>> model = torch.nn.Linear(5, 2)
+    >>> thickness(model, torch.randn(3, 5), k=2)      # a two-class linear model never reorders
+    tensor([1., 1., 1.])
+    """
+    check_choice("variant", variant, get_args(Variant))
+    if explainer is None:
+        explainer = Gradient(score="log-odds" if variant == "probability" else "probability")
+    neighbours = GaussianNeighbours() if neighbours is None else neighbours
+    check_start(x, explainer)
+    draws = own_draws(generator, x)
+    with measuring(model, x):
+        before, target = start(model, x, k, explainer)
+        measure = _measure(variant, before, k)
+        along = [
+            measure(scores)
+            for scores in path_explanations(
+                model, x, target, explainer, neighbours, samples, steps, draws, chunk_size
+            )
+        ]
+    values = torch.cat(along).unflatten(0, (-1, steps)).mean(1)
+    combined = values.amin(0) if neighbours.aggregate == "minimum" else values.mean(0)
+    return per_sample(combined)
+
+
+def pairwise_thickness(
+    model: nn.Module,
+    x: Tensor,
+    i: int,
+    j: int,
+    explainer: Explainer | None = None,
+    neighbours: Neighbours | None = None,
+    samples: int = 16,
+    steps: int = 8,
+    generator: torch.Generator | None = None,
+    chunk_size: int | None = None,
+) -> Tensor:
+    """The mean gap between two features around each input (Eq. 2), (N, ...); arguments as in `thickness`.
+
+    >>> model = torch.nn.Linear(3, 2, bias=False)
+    >>> model.weight.data = torch.tensor([[0.0, 0.0, 0.0], [1.0, 2.0, 4.0]])
+    >>> pairwise_thickness(model, torch.ones(1, 3), i=2, j=0, explainer=Gradient())
+    tensor([3.])
+    """
+    explainer = Gradient(score="probability") if explainer is None else explainer
+    neighbours = GaussianNeighbours() if neighbours is None else neighbours
+    check_start(x, explainer)
+    draws = own_draws(generator, x)
+    with measuring(model, x):
+        before, target = start(model, x, 1, explainer)
+        for feature in (i, j):
+            if not is_whole(feature) or not 0 <= feature < before.shape[-1]:
+                raise InputError(f"there is no feature {quoted(feature)}: the explanation has {before.shape[-1]}")
+        gaps = [
+            scores[..., i] - scores[..., j]
+            for scores in path_explanations(
+                model, x, target, explainer, neighbours, samples, steps, draws, chunk_size
+            )
+        ]
+    return torch.cat(gaps).mean(0)
+
+
+def check_start(x: Tensor, explainer: Explainer) -> None:
+    """Raise unless x can be explained."""
+    check_inputs(x)
+    check_kind("explainer", explainer, Explainer, "r2et.explainers.Gradient()")
+    explainer.check_shape(x)
+
+
+def start(model: nn.Module, x: Tensor, k: int, explainer: Explainer) -> tuple[Tensor, Tensor]:
+    """The explanation of the clean input, and the class that is held fixed around it."""
+    target = prediction(model, x)
+    before = explainer(model, x, target)
+    check_k(k, before.shape[-1])
+    return before, target
+
+
+def path_explanations(
+    model: nn.Module,
+    x: Tensor,
+    target: Tensor,
+    explainer: Explainer,
+    neighbours: Neighbours,
+    samples: int,
+    steps: int,
+    generator: torch.Generator | None,
+    chunk_size: int | None,
+    create_graph: bool = False,
+) -> Iterator[Tensor]:
+    """Explanations at the midpoints of the paths to neighbours (the integrand of Eq. 2).
+
+    Yields them in chunks (points, N, ..., n); the step varies fastest, then the neighbour. With `create_graph`
+    they stay differentiable with respect to the model's parameters.
+    """
+    check_kind("neighbours", neighbours, Neighbours, "r2et.stability.GaussianNeighbours(0.1)")
+    check_count("samples", samples)
+    check_count("steps", steps)
+    check_chunk_size(chunk_size)
+    check_generator(generator)
+    points = (
+        torch.lerp(x, neighbour, (step + 0.5) / steps)
+        for neighbour in neighbours.each(model, x, samples, generator)
+        for step in range(steps)
+    )
+    chunk = chunk_size or max(1, VALUES_AT_ONCE // x.numel())
+    while part := list(itertools.islice(points, chunk)):
+        # what is to be differentiated by the parameters belongs to training, which decides on the mode itself
+        with nullcontext() if create_graph else evaluating(model), torch.enable_grad():
+            point, logits = forward(model, torch.cat(part) if len(part) > 1 else part[0])
+            attributions = explainer.attribute(model, point, target.repeat(len(part)), create_graph, logits)
+        scores = explainer.flatten(attributions).unflatten(0, (len(part), len(x)))
+        yield scores if create_graph else scores.detach()
+
+
+def _measure(variant: Variant, before: Tensor, k: int) -> Callable[[Tensor], Tensor]:
+    """A functional of explanations (..., N, ..., n) whose mean over neighbours is the thickness."""
+    if variant == "probability":
+        top = ranking.top_k(before, k)
+        return lambda scores: ranking.fraction_in_order(scores, top)
+    if variant == "gap":
+        weights = ranking.all_pair_weights(before, k)
+    elif variant == "average-precision":
+        weights = ranking.average_precision_weights(before, k)
+    else:
+        weights = ranking.dcg_weights(before, k)
+    return lambda scores: (scores * weights).sum(-1)
+
+
+def per_sample(values: Tensor) -> Tensor:
+    """(N,) from (N,) or, for pairs of inputs, from (N, 2)."""
+    return values.flatten(start_dim=1).mean(1) if values.ndim > 1 else values

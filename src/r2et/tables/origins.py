@@ -1,0 +1,93 @@
+"""Which rows of which file a classifier was trained on, so that an audit can take the others.
+
+It is saved in the classifier's own JSON file: one write replaces both, so that no model has the rows of another.
+"""
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2et.errors import CheckpointError
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The file of a training and its rows that were held out. No data is kept, only numbers of rows.
+
+    Attributes:
+        target: the column that was predicted.
+        sha256: of the file's bytes; another file is another table.
+        rows: how many the file has.
+        held_out: numbers of the rows, from 0, that training did not see.
+    """
+
+    target: str
+    sha256: str
+    rows: int
+    held_out: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not all(0 <= row < self.rows for row in self.held_out):
+            raise CheckpointError(
+                f"rows {min(self.held_out)} to {max(self.held_out)} were held out, but the file of the training "
+                f"has {self.rows} rows"
+            )
+
+    def caveat(self, name: str, sha256: str, rows: NDArray[np.int64]) -> str:
+        """What to know about rows of a file, by position, before believing figures from them; "" = nothing.
+
+        >>> origin = Origin("bought", "ab", 4, (1, 3))
+        >>> origin.caveat("people.csv", "ab", np.array([1, 3]))
+        ''
+        >>> origin.caveat("people.csv", "ab", np.array([1, 2]))
+        '1 of these 2 rows was in the training of this model: on new rows it may do worse'
+        """
+        if sha256 != self.sha256:
+            return (
+                f"{name} is not the file that this model was trained on (its checksum differs): rows of the "
+                "training may be among these, and on new rows the model may do worse"
+            )
+        seen = len(np.setdiff1d(rows, self.held_out))
+        if not seen:
+            return ""
+        verb = "was" if seen == 1 else "were"
+        return (
+            f"{seen} of these {len(rows)} rows {verb} in the training of this model: on new rows it may do worse"
+        )
+
+
+def read_origin(information: Mapping[str, Any], source: str) -> Origin | None:
+    """The origin in what was saved with a classifier; None where there is none.
+
+    >>> saved = {"target": "bought", "sha256": "ab", "rows": 4, "held_out": [1, 3]}
+    >>> read_origin({"origin": saved}, "plain")
+    Origin(target='bought', sha256='ab', rows=4, held_out=(1, 3))
+    """
+    saved = information.get("origin")
+    if saved is None:
+        return None
+    try:
+        held_out = tuple(map(operator.index, saved["held_out"]))
+        return Origin(str(saved["target"]), str(saved["sha256"]), operator.index(saved["rows"]), held_out)
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"{source!r} says wrongly which rows it was trained on: {error}. Train it again"
+        ) from error
+
+
+def hold_out(labels: NDArray[np.int64], fraction: float, seed: int) -> NDArray[np.int64]:
+    """Numbers of the rows to hold out: a share of each class, at most all but two of its rows.
+
+    >>> hold_out(np.array([0] * 8 + [1] * 4), 0.25, seed=0).tolist()
+    [2, 4, 9]
+    """
+    drawn = np.random.default_rng(seed)
+    found = []
+    for label in np.unique(labels):
+        rows = drawn.permutation(np.flatnonzero(labels == label))
+        found.append(rows[: max(0, min(round(fraction * len(rows)), len(rows) - 2))])
+    return np.sort(np.concatenate(found)).astype(np.int64)

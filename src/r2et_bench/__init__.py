@@ -1,0 +1,55 @@
+"""The paper's tables and figures as a resumable grid of cells, on one machine or on many."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from r2et_bench.cells import Cell
+    from r2et_bench.driver import Run
+    from r2et_bench.executors import Executor, LocalExecutor, RayExecutor, find_executor
+    from r2et_bench.plans import PLANS, Plan, Study, find_plan
+    from r2et_bench.records import Store
+    from r2et_bench.trackers import MLflowTracker, Tracker
+
+__all__ = [
+    "PLANS",
+    "Cell",
+    "Executor",
+    "LocalExecutor",
+    "MLflowTracker",
+    "Plan",
+    "RayExecutor",
+    "Run",
+    "Store",
+    "Study",
+    "Tracker",
+    "find_executor",
+    "find_plan",
+]
+
+# imported when they are used: the help of `r2et bench` needs no torch
+_HOMES = {
+    "PLANS": "plans",
+    "Cell": "cells",
+    "Executor": "executors",
+    "LocalExecutor": "executors",
+    "MLflowTracker": "trackers",
+    "Plan": "plans",
+    "RayExecutor": "executors",
+    "Run": "driver",
+    "Store": "records",
+    "Study": "plans",
+    "Tracker": "trackers",
+    "find_executor": "executors",
+    "find_plan": "plans",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'r2et_bench' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"r2et_bench.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

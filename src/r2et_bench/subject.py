@@ -1,0 +1,57 @@
+"""The model that is studied, and what a study finds."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from torch import Tensor, nn
+
+from r2et.data import Dataset
+from r2et.recipes import Preset
+from r2et_bench.cells import Cell
+
+#: attacks keep several graphs of each input; so many input values are attacked at once
+_VALUES_AT_ONCE = 2**18
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A trained model and everything a study needs to know about it."""
+
+    model: nn.Module
+    data: Dataset
+    preset: Preset
+    cell: Cell
+    vanilla: nn.Module | None = None
+
+    def inputs(self, rows: int) -> Tensor:
+        """The first test inputs (at most `rows`, *features): the same for every model of a data set."""
+        return self.data.test.x[:rows]
+
+    @property
+    def chunk_size(self) -> int:
+        """How many inputs are attacked at once."""
+        return max(1, _VALUES_AT_ONCE // self.data.test.x[0].numel())
+
+    @property
+    def sigma(self) -> float:
+        """Of Gaussian neighbours whose typical distance is the radius of the attacks."""
+        return float(f"{self.preset.radius / self.data.test.x[0].numel() ** 0.5:.4g}")
+
+    @cached_property
+    def attack(self) -> dict[str, Any]:
+        """What the paper's attacks share: k, radius, steps and the explanation."""
+        return {
+            "k": self.data.k,
+            "radius": self.preset.radius,
+            "steps": self.preset.attack_steps,
+            "explainer": self.preset.explainer,
+        }
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a study found: numbers for the record, and arrays (N, ...) with one entry an input."""
+
+    values: dict[str, Any]
+    arrays: dict[str, Tensor] = field(default_factory=dict)

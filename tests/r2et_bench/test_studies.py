@@ -1,0 +1,112 @@
+"""Studies against closed forms, scipy and brute force."""
+
+import pytest
+import torch
+from scipy import stats
+from torch import nn
+
+from r2et.data import load
+from r2et.explainers import Gradient
+from r2et.models import MLP
+from r2et.recipes import METHODS, find_preset
+from r2et_bench.cells import Cell
+from r2et_bench.correlation import _pearson, _ranks, hessian_norm
+from r2et_bench.figures import pareto
+from r2et_bench.studies import STUDIES, magnitude
+from r2et_bench.subject import Subject
+
+
+@pytest.fixture(scope="module")
+def subject():
+    data = load("breast-cancer")
+    torch.manual_seed(0)
+    model = MLP(30, 2, activation="softplus", beta=1.0).eval()
+    cell = Cell("breast-cancer", "r2et-sf", METHODS["r2et-sf"].settings({}))
+    return Subject(model, data, find_preset(data, "cpu"), cell, vanilla=model)
+
+
+def test_the_hessian_norm_is_the_frobenius_norm():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 2)).double()
+    x = torch.randn(3, 4, dtype=torch.float64)
+    target = model(x).argmax(1)
+    exact = torch.stack(
+        [
+            torch.autograd.functional.hessian(lambda point, c=c: model(point[None]).softmax(1)[0, c], row).norm()
+            for row, c in zip(x, target, strict=True)
+        ]
+    )
+    found = hessian_norm(model, x, Gradient(), samples=4000)
+    assert torch.allclose(found, exact, rtol=0.1)
+
+
+def test_a_linear_score_has_no_curvature_but_its_probability_has():
+    model = nn.Linear(3, 2)
+    assert (hessian_norm(model, torch.randn(5, 3), Gradient()) > 0).all()
+
+
+def test_correlations_are_scipys():
+    generator = torch.Generator().manual_seed(0)
+    a = torch.randint(0, 6, (50,), generator=generator).double()
+    b = a + torch.randn(50, generator=generator).double()
+    assert _pearson(a, b) == pytest.approx(stats.pearsonr(a, b).statistic)
+    assert _pearson(_ranks(a), _ranks(b)) == pytest.approx(stats.spearmanr(a, b).statistic)
+    assert _pearson(torch.ones(5).double(), b[:5]) is None
+
+
+def test_the_front_is_what_nobody_beats():
+    generator = torch.Generator().manual_seed(1)
+    points = [tuple(point) for point in torch.rand(40, 2, generator=generator).tolist()]
+    beaten = {p for p in points if any(q[0] <= p[0] and q[1] <= p[1] and q != p for q in points)}
+    assert set(pareto(points)) == set(points) - beaten
+
+
+def test_magnitudes_fall_from_one(subject):
+    values = magnitude(subject, rows=10, points=100).values
+    assert values["rank"] == list(range(1, 31))
+    assert values["magnitude"][0] == 1
+    assert values["magnitude"] == sorted(values["magnitude"], reverse=True)
+    few = magnitude(subject, rows=10, points=5).values["rank"]
+    assert (few[0], few[-1]) == (1, 30)
+    assert len(few) <= 5
+
+
+def test_a_model_attacked_for_longer_is_no_more_stable(subject):
+    attacks = STUDIES["attacks"]
+    short, long = (attacks(subject, rows=20, steps=steps).values["ERAttack"] for steps in (2, 60))
+    worst = STUDIES["worst"](subject, rows=20, budget="fast").values["precision"]
+    assert worst <= long <= short <= 1
+
+
+def test_what_is_proven_is_below_what_is_attacked(subject):
+    certified = STUDIES["certified"](subject, rows=20).values
+    worst = STUDIES["worst"](subject, rows=20, budget="fast").values["precision"]
+    assert certified["applies"]
+    assert certified["precision"] <= worst
+
+
+def test_regularisers_name_both_terms_of_three_models(subject):
+    values = STUDIES["regularisers"](subject, rows=20).values
+    assert values.keys() == {"untrained", "vanilla", "trained"}
+    assert values["trained"].keys() == {"gap", "curvature"}
+    assert values["vanilla"] == values["trained"]  # it is the same model here
+
+
+class Stepped(nn.Module):
+    """Linear on each side of a step of the first feature, with other weights: no slope tells that it is there."""
+
+    def __init__(self):
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        self.weights = nn.Parameter(torch.rand(2, 30, generator=generator))
+
+    def forward(self, x):
+        weights = self.weights[(x[:, 0] > 0.05).long().detach()]
+        score = 5 + (weights * x).sum(1)
+        return torch.stack([-score, score], 1)
+
+
+def test_a_model_that_hides_from_slopes_is_found_out(subject):
+    hiding = Subject(Stepped(), subject.data, subject.preset, subject.cell)
+    assert STUDIES["attacks"](hiding, rows=6, steps=20, mse=False).values["ERAttack"] == 1
+    assert STUDIES["masking"](hiding, rows=6, directions=300, budget="fast").values["random directions"] < 1

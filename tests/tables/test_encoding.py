@@ -1,0 +1,174 @@
+import warnings
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from r2et.errors import CheckpointError, InputError
+from r2et.estimator import Encoding
+from r2et.tables.encoding import Category, Flag, Number, which_columns
+
+from .frames import mixed
+
+
+def encoded(frame: pd.DataFrame, **options) -> pd.DataFrame:
+    encoding = Encoding.learn(frame, **options)
+    return pd.DataFrame(encoding.encode(frame), columns=list(encoding.names))
+
+
+def test_numbers_are_those_of_standard_scaler():
+    frame = mixed()[0][["age", "pay"]]
+    np.testing.assert_allclose(encoded(frame), StandardScaler().fit_transform(frame), rtol=1e-12)
+
+
+def test_new_rows_are_scaled_by_the_rows_of_fit():
+    frame = mixed()[0][["age", "pay"]]
+    found = Encoding.learn(frame[:50]).encode(frame[50:])
+    np.testing.assert_allclose(found, StandardScaler().fit(frame[:50]).transform(frame[50:]), rtol=1e-12)
+
+
+def test_categories_are_those_of_one_hot_encoder():
+    frame = mixed()[0][["job", "grade"]]
+    expected = OneHotEncoder(sparse_output=False).fit(frame)
+    np.testing.assert_array_equal(encoded(frame), expected.transform(frame))
+    # a category that is declared and never occurs is no feature, as in scikit-learn
+    assert list(encoded(frame)) == ["job: cook", "job: nurse", "job: pilot", "grade: a", "grade: b"]
+
+
+def test_every_kind_of_column():
+    kinds = [type(column) for column in Encoding.learn(mixed()[0]).columns]
+    assert kinds == [Number, Category, Flag, Category, Flag, Number]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([1, 2, 3, 4], Number),
+        ([0, 0, 0, 0], Number),
+        ([0.0, 1.0, 1.0, 0.0], Flag),
+        ([0, 1, 2, 1], Number),
+        (pd.array([1, 2, 3, 4], dtype="Int64"), Number),
+        (pd.array([1, 0, 0, 1], dtype="Int8"), Flag),
+        (pd.array([True, False, True, True], dtype="boolean"), Flag),
+        (pd.Series([True, False, True, True], dtype=object), Flag),
+        (pd.Series([1, 2.5, 3, 4], dtype=object), Number),
+        ([Decimal("1.5"), Decimal(2), Decimal(3), Decimal(4)], Number),
+        (pd.Series(["1", "2", "3", "4"], dtype=object), Category),
+        (pd.Series(["a", "b", "a", "b"], dtype="string"), Category),
+        (pd.Series([3, 1, 3, 1], dtype="category"), Category),
+    ],
+)
+def test_kinds_by_type_and_content(values, kind):
+    found = Encoding.learn(pd.DataFrame({"a": values, "b": [0.5, 1.5, 2.5, 9.0]}))
+    assert type(found.columns[0]) is kind
+
+
+def test_flags_stay_as_they_are():
+    frame = mixed()[0]
+    np.testing.assert_array_equal(encoded(frame)["smokes"], frame["smokes"].astype(float))
+    np.testing.assert_array_equal(encoded(frame)["owns"], frame["owns"].astype(float))
+
+
+def test_a_constant_column_is_zero_not_an_explosion():
+    # the standard deviation of this one is a rounding error, not zero
+    frame = pd.DataFrame({"a": [0.1] * 7, "b": range(7)})
+    assert encoded(frame)["a"].abs().max() < 1e-9
+
+
+def test_columns_of_numbers_can_be_categorical():
+    frame = pd.DataFrame({"zip": [20, 10, 20, 30], "age": [1.0, 2.0, 3.0, 4.0]})
+    found = encoded(frame, categorical=[0])
+    assert list(found) == ["zip: 10", "zip: 20", "zip: 30", "age"]
+    np.testing.assert_array_equal(
+        found.iloc[:, :3], OneHotEncoder(sparse_output=False).fit_transform(frame[["zip"]])
+    )
+    # 20.0 is 20: a later frame may hold floats
+    later = Encoding.learn(frame, [0]).encode(frame.astype(float))
+    np.testing.assert_array_equal(later, found)
+
+
+def test_a_new_category_is_all_zero_with_a_warning():
+    frame = mixed()[0]
+    encoding = Encoding.learn(frame)
+    later = frame.head(4).copy()
+    later.iloc[2, 1] = "chef"
+    with pytest.warns(UserWarning, match=r"column 'job' .* 'chef' in row 'person 2'; 1 of 4 rows"):
+        found = encoding.encode(later)
+    group = [i for i, name in enumerate(encoding.names) if name.startswith("job")]
+    assert found[:, group].sum(1).tolist() == [1, 1, 0, 1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        encoding.encode(frame)
+
+
+def test_domain():
+    frame = mixed()[0]
+    encoding = Encoding.learn(frame)
+    domain, values = encoding.domain, encoding.encode(frame)
+    assert domain.groups == ((1, 2, 3), (4,), (5, 6), (7,))
+    np.testing.assert_allclose(domain.lower, values.min(0))
+    np.testing.assert_allclose(domain.upper, values.max(0))
+    assert [name for name, can in zip(encoding.names, domain.movable(9), strict=True) if can] == ["age", "pay"]
+
+
+def test_description_goes_there_and_back():
+    encoding = Encoding.learn(mixed()[0], categorical=[0])
+    assert Encoding.from_description(encoding.describe()) == encoding
+
+
+@pytest.mark.parametrize("entry", [{}, {"kind": "date", "name": "a"}, {"kind": "number", "name": "a"}, 3])
+def test_what_describes_no_column(entry):
+    with pytest.raises(CheckpointError, match="does not describe a column"):
+        Encoding.from_description([entry])
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([1.0, np.nan, 3.0], r"column 'bad' misses 1 of 3 values \(NaN\), first in row 'y'.*SimpleImputer"),
+        (["a", None, "b"], "column 'bad' misses 1 of 3 values"),
+        (pd.array([1, None, 3], dtype="Int64"), "column 'bad' misses 1 of 3 values"),
+        ([1.0, np.inf, 3.0], "column 'bad' has infinite values, first inf in row 'y'"),
+        (pd.to_datetime(["2020-01-01"] * 3), r"column 'bad' holds datetime64 values such as Timestamp\('2020"),
+        ([1j, 2j, 3j], "column 'bad' holds complex values such as"),
+        (["a", 1, "b"], "column 'bad' mixes text and numbers .'a' in row 'x' and 1 in row 'y'"),
+        ([{"a": 1}, 1, 2], r"column 'bad' holds \{'a': 1\} in row 'x'"),
+        ([10**400, 1, 2], "column 'bad' cannot be read as numbers"),
+        ([1e308, -1e308, 1e308], "column 'bad' has values as large as 1e\\+308"),
+    ],
+)
+def test_values_that_cannot_be_used(values, message):
+    frame = pd.DataFrame({"good": [1, 2, 3], "bad": values}, index=["x", "y", "z"])
+    frame["bad"] = pd.Series(values, index=frame.index)
+    with pytest.raises(InputError, match=message):
+        Encoding.learn(frame)
+
+
+def test_text_in_a_column_that_was_numeric():
+    frame = mixed()[0]
+    later = frame.assign(age=frame["age"].astype(str))
+    with pytest.raises(
+        InputError, match=r"column 'age' was numeric in fit and holds text now, '\d+' in row 'person 0'"
+    ):
+        Encoding.learn(frame).encode(later)
+
+
+@pytest.mark.parametrize("given", [["age", "pay"], [0, 5], [True, False, False, False, False, True]])
+def test_which_columns(given):
+    assert which_columns(mixed()[0], given) == [0, 5]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("zip", "names 'zip', but the columns are 'age'"),
+        ([6], "names 6"),
+        ([-1], "names -1"),
+        ([True], "a mask of 1 for 6"),
+    ],
+)
+def test_columns_that_are_not_there(given, message):
+    with pytest.raises(InputError, match=message):
+        which_columns(mixed()[0], given)

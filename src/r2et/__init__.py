@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from r2et.estimator import StableClassifier
     from r2et.predictors import open_model
     from r2et.ranking import precision_at_k
-    from r2et.stability import thickness, thickness_bounds
+    from r2et.stability import thickness_bounds
+    from r2et.stability.ranking_thickness import thickness
     from r2et.training import fit
 
 __version__ = "0.1.0"

@@ -3,10 +3,16 @@
 import importlib.util
 import json
 import re
+import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
+
+import r2et
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -32,6 +38,39 @@ def figures():
     return module
 
 
+@pytest.fixture
+def nilearn(monkeypatch):
+    """nilearn downloads a gigabyte: here its function gives a few people, one of them with a silent region."""
+
+    def fetch_abide_pcp(derivatives, quality_checked):
+        assert (derivatives, quality_checked) == (["rois_aal"], False)
+        drawn = np.random.default_rng(0)
+        series = [drawn.normal(size=(150, 116)) for _ in range(40)]
+        series[7][:, 3] = 0.0
+        people = pd.DataFrame({"AGE_AT_SCAN": drawn.uniform(8, 30, 40), "DX_GROUP": drawn.integers(1, 3, 40)})
+        return SimpleNamespace(rois_aal=series, phenotypic=people)
+
+    datasets = ModuleType("nilearn.datasets")
+    datasets.fetch_abide_pcp = fetch_abide_pcp
+    monkeypatch.setitem(sys.modules, "nilearn", ModuleType("nilearn"))
+    monkeypatch.setitem(sys.modules, "nilearn.datasets", datasets)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered in divide")
+@pytest.mark.usefixtures("nilearn")
+def test_the_page_makes_connectomes_that_load(tmp_path, monkeypatch):
+    (code,) = (block for block in blocks(ROOT / "docs" / "how-to" / "load-data.md") if "nilearn" in block)
+    folder = tmp_path / "abide"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    exec(code, {})
+    monkeypatch.setenv("R2ET_DATA", str(tmp_path))
+    loaded = r2et.data.load("abide", target="diagnosis", pairs=False)
+    assert sum(len(part.x) for part in (loaded.train, loaded.validation, loaded.test)) == 39
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered in divide")
+@pytest.mark.usefixtures("nilearn")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_python_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -205,7 +205,7 @@ def test_models_without_gradients(name, way):
         (torch.tensor([0, -1, 1, 0]), "label -1 in row 1"),
         (torch.tensor([0, 1]), "2 labels for 4 rows"),
         (torch.tensor([0.0, 1.0, 1.0, 0.0]), r"torch\.float32"),
-        (torch.tensor([[0], [1], [1], [0]]), r"\(3, 1\)"),  # of the rows that are looked at
+        (torch.tensor([[0], [1], [1], [0]]), r"\(4, 1\)"),
         (1, "int"),
     ],
 )

@@ -143,6 +143,12 @@ def test_a_pipe_gets_the_content():
         os.close(written)
 
 
+def test_a_pipe_that_nobody_reads_is_an_error_and_no_endless_wait(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(WriteError, match="nobody reads from it"):
+        write_text(tmp_path / "pipe", "x")
+
+
 def test_an_open_file_is_not_replaced_under_whoever_writes_to_it(tmp_path):
     with open(tmp_path / "redirected", "wb") as output:
         output.write(OLD)

@@ -229,7 +229,7 @@ ESTIMATOR = [
     ("information.parameters.hidden", [0], "hidden must be a whole number"),
     ("information.parameters.k", "8", "k must be a whole number"),
     ("information.parameters.k", 0, "k=0"),
-    ("information.parameters.lr", {"__float__": "nan"}, "lr must be a finite number"),
+    ("information.parameters.lr", {"__float__": "nan"}, "lr must be a positive, finite number"),
     ("information.parameters.method", "magic", "unknown method 'magic'"),
     ("information.parameters.colour", "red", "unexpected keyword argument 'colour'"),
     ("information.classes", None, "classes should be an object"),

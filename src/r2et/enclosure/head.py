@@ -9,7 +9,7 @@ from r2et.enclosure.activations import INFLATION
 from r2et.enclosure.box import Box
 from r2et.enclosure.jacobian import chain
 from r2et.enclosure.network import INPUT, Network
-from r2et.scores import Score
+from r2et.scores import Score, runner_up_class
 
 
 @dataclass(frozen=True)
@@ -71,14 +71,18 @@ class Head:
         return Box(center, radius)
 
 
-def head(network: Network, logits: Tensor, target: Tensor, score: Score, runner_up: Tensor) -> Head:
-    """The head of a score at logits (N, C) of class `target` (N,); the margin is that over `runner_up` (N,)."""
+def head(network: Network, logits: Tensor, target: Tensor, score: Score, runner_up: Tensor | None = None) -> Head:
+    """The head of a score at logits (N, C) of class `target` (N,).
+
+    The margin is that over the class `runner_up` (N,); None = over the one that these logits put second.
+    """
     classes = logits.shape[1]
     chosen = torch.nn.functional.one_hot(target, classes).to(logits)
     if score == "logit":
         return combination(network, logits, chosen.unsqueeze(1))
     if score == "margin":
-        other = torch.nn.functional.one_hot(runner_up, classes).to(logits)
+        second = runner_up_class(logits, target) if runner_up is None else runner_up
+        other = torch.nn.functional.one_hot(second, classes).to(logits)
         return combination(network, logits, (chosen - other).unsqueeze(1))
     if classes == 2:
         return combination(network, logits, (2 * chosen - 1).unsqueeze(1))

@@ -80,12 +80,25 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         else:
             buffer = io.BytesIO()
             yield buffer
-            with open(name, "wb") as stream:
+            with _opened(name) as stream:
                 stream.write(buffer.getbuffer())
     except OSError as error:
         if error.errno is None:  # not of the system: what was to be written cannot be made
             raise
         raise WriteError(name, error.strerror or str(error)) from error
+
+
+def _opened(name: str) -> BinaryIO:
+    """A pipe or a device, open for writing; a pipe that nobody reads would wait for ever."""
+    try:
+        descriptor = os.open(name, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise OSError(errno.ENXIO, "it is a pipe, not a file, and nobody reads from it") from error
+        raise
+    if hasattr(os, "set_blocking"):
+        os.set_blocking(descriptor, True)  # a slow reader may take its time
+    return open(descriptor, "wb")
 
 
 def move(file: Path, path: Path) -> None:

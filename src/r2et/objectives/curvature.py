@@ -18,7 +18,6 @@ from r2et.numerics.autograd import derivative, unit
 from r2et.numerics.jacobian import jacobian
 from r2et.numerics.values import check_choice, check_count, check_k, check_positive, check_weight
 from r2et.objectives.base import Batch, Direction, Regularised, Term, check_reference
-from r2et.scores import runner_up_class
 
 Denominator = Literal["auto", "enclosure", "point"]
 
@@ -174,7 +173,7 @@ class CertifiedRadius(Regularised):
         x = batch.x.detach().double().flatten(1)
         _, logits = network.forward(x)
         score = certified_score(batch.explainer)
-        chosen = head(network, logits, batch.target, score, runner_up_class(logits, batch.target))
+        chosen = head(network, logits, batch.target, score)
         attributions = Attributions(network, x, x, chosen, x, times_input=False)
         gradient = attributions.gradient
         kept = batch.ranking_to_keep(self.reference)

@@ -128,9 +128,9 @@ def test_a_saver_waits_for_a_live_one_and_not_for_a_killed_one(tmp_path):
 
 
 def test_where_a_folder_cannot_be_locked_a_file_in_it_is(tmp_path, monkeypatch):
-    from r2et import _files
+    from r2et.files import writing
 
-    monkeypatch.setattr(_files, "_lock", lambda folder: None)
+    monkeypatch.setattr(writing, "_lock", lambda folder: None)
     for number in (1, 2):
         save_model(network(number), tmp_path)
     assert load_model(tmp_path)[0].weight[0, 0].item() == 2

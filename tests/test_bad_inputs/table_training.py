@@ -7,7 +7,18 @@ from torch import nn
 
 import r2et
 import r2et_bench as bench
-from r2et import data, integrations, models, objectives, predictors, report, tables, training
+from r2et import (
+    checkpoints,
+    data,
+    integrations,
+    models,
+    objectives,
+    predictors,
+    recipes,
+    report,
+    tables,
+    training,
+)
 from r2et.errors import CheckpointError, DataError
 from tests.test_bad_inputs.objects import (
     FRAME,
@@ -35,7 +46,7 @@ from tests.test_bad_inputs.objects import (
     row,
 )
 
-ADAM = training.Schedule(epochs=1, lr=0.1, batch_size=4)
+ADAM = recipes.Schedule(epochs=1, lr=0.1, batch_size=4)
 CUBE = nn.Linear(6, 4)
 
 TRAINING = [
@@ -127,15 +138,15 @@ TRAINING = [
         "nan in row 0",
     ),
     row("training.WeightedRows: too few", lambda: training.WeightedRows(X, Y, torch.ones(2)), "5 rows", "(2,)"),
-    row("training.Schedule: lr", lambda: training.Schedule(epochs=1, lr=0, batch_size=4), "lr=0"),
+    row("recipes.Schedule: lr", lambda: recipes.Schedule(epochs=1, lr=0, batch_size=4), "lr=0"),
     row(
-        "training.Schedule: optimiser",
-        lambda: training.Schedule(epochs=1, lr=1, batch_size=4, optimiser="rms"),
+        "recipes.Schedule: optimiser",
+        lambda: recipes.Schedule(epochs=1, lr=1, batch_size=4, optimiser="rms"),
         "'rms'",
     ),
     row(
-        "training.Preset: attack_step",
-        lambda: training.Preset(
+        "recipes.Preset: attack_step",
+        lambda: recipes.Preset(
             name="cpu", architecture={}, k=2, training=ADAM, retraining=ADAM, attack_step=NAN, attack_steps=1
         ),
         "attack_step=nan",
@@ -145,28 +156,26 @@ TRAINING = [
         lambda: training.Trainer(NET, SPLIT, SPLIT, objectives.CrossEntropy(), 5),
         "=5",
     ),
-    row("training.Method: settings", lambda: training.METHODS["r2et"].settings({"gapp": 1}), "'gapp'", "'gap'"),
-    row("training.train_method: name", lambda: training.train_method("r2", SPLIT, SPLIT), "'r2'", "r2et"),
+    row("recipes.Method: settings", lambda: recipes.METHODS["r2et"].settings({"gapp": 1}), "'gapp'", "'gap'"),
+    row("recipes.train_method: name", lambda: recipes.train_method("r2", SPLIT, SPLIT), "'r2'", "r2et"),
+    row("recipes.train_method: settings", lambda: recipes.train_method("r2et", SPLIT, SPLIT, 2, 5), "settings=5"),
     row(
-        "training.train_method: settings", lambda: training.train_method("r2et", SPLIT, SPLIT, 2, 5), "settings=5"
-    ),
-    row(
-        "training.train_method: a setting",
-        lambda: training.train_method("r2et", SPLIT, SPLIT, 2, {"gap": NAN}, accelerator="cpu"),
+        "recipes.train_method: a setting",
+        lambda: recipes.train_method("r2et", SPLIT, SPLIT, 2, {"gap": NAN}, accelerator="cpu"),
         "gap=nan",
     ),
-    row("training.train_method: option", lambda: training.train_method("sp", SPLIT, SPLIT, 2, epoch=3), "'epoch'"),
-    row("training.train_method: preset", lambda: training.train_method("sp", SPLIT, SPLIT, preset="cpu"), "'cpu'"),
-    row("training.train_method: seed", lambda: training.train_method("sp", SPLIT, SPLIT, 2, seed=-1), "seed=-1"),
-    row("training.train_method: train", lambda: training.train_method("sp", X, SPLIT, 2), "train", "(5, 6)"),
-    row("training.find_preset: name", lambda: training.find_preset(dataset(), "gpu"), "'gpu'", "paper"),
-    row("training.find_preset: data", lambda: training.find_preset("adult"), "data='adult'"),
-    row("training.choose: nothing", lambda: training.choose([]), "no candidate"),
-    row("training.choose: numbers", lambda: training.choose([0.9]), "candidate", "0.9"),
-    row("training.describe_explainer: text", lambda: training.describe_explainer("gradient"), "'gradient'"),
+    row("recipes.train_method: option", lambda: recipes.train_method("sp", SPLIT, SPLIT, 2, epoch=3), "'epoch'"),
+    row("recipes.train_method: preset", lambda: recipes.train_method("sp", SPLIT, SPLIT, preset="cpu"), "'cpu'"),
+    row("recipes.train_method: seed", lambda: recipes.train_method("sp", SPLIT, SPLIT, 2, seed=-1), "seed=-1"),
+    row("recipes.train_method: train", lambda: recipes.train_method("sp", X, SPLIT, 2), "train", "(5, 6)"),
+    row("recipes.find_preset: name", lambda: recipes.find_preset(dataset(), "gpu"), "'gpu'", "paper"),
+    row("recipes.find_preset: data", lambda: recipes.find_preset("adult"), "data='adult'"),
+    row("recipes.choose: nothing", lambda: recipes.choose([]), "no candidate"),
+    row("recipes.choose: numbers", lambda: recipes.choose([0.9]), "candidate", "0.9"),
+    row("checkpoints.describe_explainer: text", lambda: checkpoints.describe_explainer("gradient"), "'gradient'"),
     row(
-        "training.create_explainer: unknown",
-        lambda: training.create_explainer({"name": "lime"}),
+        "checkpoints.create_explainer: unknown",
+        lambda: checkpoints.create_explainer({"name": "lime"}),
         "'lime'",
         family=CheckpointError,
     ),

@@ -42,7 +42,7 @@ WITHOUT_A_ROW = {
             "report.Proof",
             "report.Samples",
             "stability.ThicknessBounds",
-            "training.Candidate",
+            "recipes.Candidate",
             "validate.Finding",
             "validate.Report",
         ),

@@ -11,8 +11,8 @@ from torch import nn
 
 from r2et import models, validate
 from r2et.checkpoints import load_model, save_model
+from r2et.checkpoints import models as checkpoints
 from r2et.errors import CheckpointError, InputError
-from r2et.training import checkpoints
 from tests.training.toy import same, weights
 
 

@@ -83,7 +83,7 @@ def test_threads_that_save_and_load_the_same_folder(tmp_path):
 
 
 def test_a_reader_between_the_files_of_a_saver_gets_the_new_checkpoint(tmp_path, monkeypatch):
-    from r2et.training import checkpoints
+    from r2et.checkpoints import models as checkpoints
 
     save_model(network(1), tmp_path, number=1)
     decode, saved = checkpoints._decode, []

@@ -18,6 +18,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from r2et import metrics
+from r2et.checkpoints import models as checkpoints
 from r2et.errors import CheckpointError, InputError
 from r2et.files.reading import typed
 from r2et.numerics.values import check_kind
@@ -25,7 +26,6 @@ from r2et.objectives import Loss, Objective
 from r2et.progress import Advance, progress_bar
 from r2et.ranking import precision_at_k
 from r2et.scores import prediction
-from r2et.training import checkpoints
 from r2et.training.compiled import CannotCompileError, CompiledStep
 from r2et.training.settings import BatchWeight, FitResult, Progress, Retraining, Rows, Settings
 

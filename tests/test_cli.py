@@ -10,8 +10,7 @@ import pytest
 import torch
 
 import r2et
-from r2et import demonstration
-from r2et.cli import main
+from r2et.cli import demonstration, main
 from r2et.cli.attack import NAMES, SLOW
 from r2et.recipes import METHODS
 

@@ -3,7 +3,7 @@ import json
 import pytest
 
 import r2et
-from r2et import demonstration
+from r2et.cli import demonstration
 from r2et.cli.demonstration import reading, run_demo
 from r2et.errors import InputError
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import r2et
-from r2et.predictors import choose_rows, open_model, read_table
+from r2et.predictors import choose_rows, open_model
+from r2et.tables import read_table
 from r2et.tables.origins import hold_out
 from tests.cli.test_own_table import QUICK, ROWS, people
 

@@ -5,8 +5,7 @@ import pytest
 
 from r2et.errors import DataError
 from r2et.tables.coding import Category, Flag, Number, codes, encode, labels, numbers, read_table
-
-from .files import write_lines
+from tests.data.files import write_lines
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from r2et.errors import CheckpointError, InputError
 from r2et.estimator import Encoding
 from r2et.tables.encoding import Category, Flag, Number, which_columns
-
-from .frames import mixed
+from tests.estimator.frames import mixed
 
 
 def encoded(frame: pd.DataFrame, **options) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import r2et
-from r2et.predictors import class_numbers, class_order, numeric_inputs, read_frame, read_table
+from r2et.tables import class_numbers, class_order, numeric_inputs, read_frame, read_table
 from r2et.tables.labelled import is_table
 from r2et.tables.origins import Origin, hold_out, read_origin
 

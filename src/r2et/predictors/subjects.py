@@ -169,7 +169,7 @@ def from_table(
         which: which rows these are, in words.
     """
     check_kind("opened", opened, OpenedModel, "what r2et.predictors.open_model returns")
-    check_kind("table", table, LabelledTable, "what r2et.predictors.read_table returns")
+    check_kind("table", table, LabelledTable, "what r2et.tables.read_table returns")
     rows = np.arange(len(table.frame)) if rows is None else rows
     chosen = table.rows(rows)
     caveat = "" if opened.origin is None else opened.origin.caveat(table.path.name, table.sha256, rows)
@@ -242,7 +242,7 @@ def choose_rows(
     Returns:
         Positions of rows in their order, and a sentence on which they are.
     """
-    check_kind("table", table, LabelledTable, "what r2et.predictors.read_table returns")
+    check_kind("table", table, LabelledTable, "what r2et.tables.read_table returns")
     check_count("limit", limit)
     check_seed(seed)
     rows = np.arange(len(table.frame))

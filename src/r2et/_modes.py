@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from r2et._checks import InputError
+
 
 class _Here(threading.local):
     """What this thread is in the middle of."""
@@ -101,6 +103,35 @@ def buffers_kept(model: nn.Module) -> Iterator[None]:
                     buffer.copy_(value)
                 if layer._buffers.get(name) is not buffer:
                     layer._buffers[name] = buffer
+
+
+@contextmanager
+def weights_kept(model: nn.Module, name: str) -> Iterator[None]:
+    """Give weights that other people's code changed their values back, and raise: it measured another model.
+
+    Args:
+        model: whose parameters must stay.
+        name: of the code, for the message.
+    """
+    saved = {key: (parameter, parameter.detach().clone()) for key, parameter in model.named_parameters()}
+    written: list[str] = []
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for key, (parameter, value) in saved.items():
+                if parameter.shape != value.shape:
+                    parameter.data = value
+                elif torch.allclose(parameter, value, rtol=0.0, atol=0.0, equal_nan=True):
+                    continue
+                else:
+                    parameter.copy_(value)
+                written.append(key)
+    if written:
+        raise InputError(
+            f"{name} changed the model's weights, first {written[0]!r}; they are what they were again, and what "
+            "it found is about another model: let it work on copy.deepcopy(model)"
+        )
 
 
 @contextmanager

@@ -149,7 +149,7 @@ def flaw(model: nn.Module, x: Tensor, gradient: bool = True) -> Flaw | None:
         for _ in range(PASSES if draws else 1):
             with torch.set_grad_enabled(gradient):
                 again = run(model, few, x, gradient).detach()
-            if _apart(first, again, few, share=0.1 if draws else 1.0):
+            if apart(first, again, few, share=0.1 if draws else 1.0):
                 return _random(first, again)
         with torch.no_grad():
             return _company(model, few, x, first)
@@ -244,7 +244,7 @@ def _company(model: nn.Module, few: Tensor, x: Tensor, first: Tensor) -> Flaw | 
         other = run(model, batch, x)
     except ModelError as error:
         return None if len(few) == 1 else _batch_dependent(f"a row alone cannot be run: {error}")
-    if not _apart(first[:1], other[:1], few):
+    if not apart(first[:1], other[:1], few):
         return None
     return _batch_dependent(
         f"the first row has logits {_listed(first)} in one batch and {_listed(other)} in another"
@@ -270,7 +270,7 @@ def _batch_dependent(seen: str) -> Flaw:
     )
 
 
-def _apart(first: Tensor, second: Tensor, x: Tensor, share: float = 1.0) -> bool:
+def apart(first: Tensor, second: Tensor, x: Tensor, share: float = 1.0) -> bool:
     """Whether logits of the same rows differ by more than rounding."""
     tolerance = max(TOLERANCES.get(dtype, 0.0) for dtype in (first.dtype, x.dtype))
     if x.device.type != "cpu":

@@ -11,9 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
 from r2et._checks import ModelError, check_count, check_kind
+from r2et._foreign import in_words
 from r2et._modes import evaluating
 from r2et.enclosure.activations import Activation, MaxPool, activation, known
 from r2et.enclosure.affine import Affine
+from r2et.enclosure.jacobian import SMALLEST
 from r2et.enclosure.layers import (
     AS_MODULES,
     CONVOLUTIONS,
@@ -66,6 +68,11 @@ class _Reader:
                     f"layer {name!r} ({type(layer).__name__}) has hooks, which may change what it computes: "
                     'remove them, or use method="smoothing"'
                 )
+            if "forward" in vars(layer):
+                raise ModelError(
+                    f"layer {name!r} ({type(layer).__name__}) has a forward of its own, which is not its class's: "
+                    'delete the attribute, write a class, or use method="smoothing"'
+                )
         self.modules = dict(model.named_modules())
 
     def network(self) -> Network:
@@ -76,7 +83,7 @@ class _Reader:
             if node.op == "output":
                 result = fx.node.map_arg(node.args[0], lambda n: values[n])
             else:
-                values[node] = self._evaluate(node, values)
+                values[node] = self._read(node, values)
         if not isinstance(result, Affine) or result.bias.ndim != 2:
             raise ModelError("the model must return one tensor of logits (N, classes) for a certificate")
         logits = _layer("logits", None, result)
@@ -89,8 +96,14 @@ class _Reader:
         if not direct:
             raise ModelError("the model's logits do not depend on its input")
         base = torch.cat(list(direct.values()))
+        lengths = base.norm(dim=1)
+        if ((base != 0).any(1) & (lengths < SMALLEST)).any():
+            raise ModelError(
+                f"weights next to the input are so small (below {SMALLEST:g}) that their squares vanish: "
+                "rescale the model, or set them to zero"
+            )
         gram = base @ base.T if len(base) <= 2048 else None
-        return Network(tuple(self.layers), logits, base, blocks, gram, base.norm(dim=1))
+        return Network(tuple(self.layers), logits, base, blocks, gram, lengths)
 
     def _trace(self) -> Trace:
         if known(self.model) or kind_of(self.model) is not None:
@@ -109,6 +122,17 @@ class _Reader:
     def _constant(self, tensor: Tensor) -> Tensor:
         tensor = tensor.detach() if self.detach else tensor
         return tensor.double() if tensor.is_floating_point() else tensor
+
+    def _read(self, node: fx.Node, values: dict[fx.Node, Any]) -> Any:
+        try:
+            return self._evaluate(node, values)
+        except ModelError:
+            raise
+        except Exception as error:
+            raise ModelError(
+                f"step {node.name!r} of {type(self.model).__name__} cannot be read for a certificate "
+                f'({in_words(error)}); use layers that are known, or method="smoothing"'
+            ) from error
 
     def _evaluate(self, node: fx.Node, values: dict[fx.Node, Any]) -> Any:
         if node.op == "placeholder":
@@ -151,10 +175,11 @@ class _Reader:
         in_place = (
             getattr(layer, "inplace", False) or node.kwargs.get("inplace") or name in ("iadd", "isub", "imul")
         )
-        overwrites = (node.op == "call_method" and name.endswith("_")) or name in ("relu_", "leaky_relu_")
-        if not (in_place or overwrites) or not node.args:
+        # not __getitem__ and the like
+        overwrites = name.endswith("_") and not name.endswith("__")
+        if not (in_place or overwrites):
             return
-        changed = node.args[0]
+        changed = next(iter([*node.args, *node.kwargs.values()]), None)
         while isinstance(changed, fx.Node):
             if len(changed.users) > 1:
                 raise ModelError(

@@ -1,5 +1,6 @@
 """What looking at a model must leave as it was: the mode of its layers, its buffers, and the random states."""
 
+import copy
 import pickle
 import random
 import threading
@@ -11,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import InputError
+from r2et._checks import InputError, ModelError
+from r2et._foreign import in_words
 
 
 class _Here(threading.local):
@@ -82,6 +84,43 @@ def _leave(layers: list[nn.Module]) -> None:
                 _MODES[id(layer)] = count - 1, mode
             elif layer.training != mode:
                 layer.training = mode
+
+
+def copied(model: nn.Module) -> nn.Module:
+    """A deep copy of a model, also where a forward pass has left results in it.
+
+    Weights that `torch.nn.utils.spectral_norm` computes and activations that a model remembers belong to a graph,
+    which `copy.deepcopy` refuses: they are copied as numbers.
+
+    >>> model = torch.nn.utils.weight_norm(nn.Linear(2, 2))
+    >>> _ = model(torch.zeros(1, 2))
+    >>> copied(model).weight.requires_grad
+    False
+    """
+    left = {
+        id(tensor): tensor.detach().clone()
+        for layer in model.modules()
+        for tensor in _tensors([vars(layer), layer._buffers])
+        if not tensor.is_leaf
+    }
+    try:
+        return copy.deepcopy(model, left)
+    except Exception as error:
+        raise ModelError(
+            f"{type(model).__name__} cannot be copied ({in_words(error)}), and r2et works on a copy: give it "
+            "a __deepcopy__, or keep what is no part of the model outside of it"
+        ) from error
+
+
+def _tensors(values: Any) -> Iterator[Tensor]:
+    """The tensors in a value, in lists, tuples and dictionaries too."""
+    if isinstance(values, Tensor):
+        yield values
+    elif isinstance(values, dict):
+        yield from _tensors(list(values.values()))
+    elif isinstance(values, list | tuple):
+        for value in values:
+            yield from _tensors(value)
 
 
 @contextmanager

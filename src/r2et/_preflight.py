@@ -12,8 +12,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from r2et._checks import InputError, ModelError, check_logits
+from r2et._foreign import in_words
 from r2et._modes import buffers_kept, evaluating, random_states_kept
 
 #: rows that the model is looked at on
@@ -55,12 +57,12 @@ def measuring(model: nn.Module, x: Tensor, gradient: bool = True) -> Iterator[No
     Traceback (most recent call last):
     r2et._checks.ModelError: the model cannot be run on inputs of shape (5, 4) and dtype torch.float32: ...
     """
-    check_module(model)
+    check_ready(model)
     with evaluating(model):
         if id(model) in _HERE.models:
             yield
             return
-        with buffers_kept(model):
+        with buffers_kept(model), derivative_errors():
             preflight(model, x, gradient)
             with trusted(model):
                 yield
@@ -89,6 +91,18 @@ def check_module(model: object) -> None:
         f"model must be a torch.nn.Module that maps (N, *features) to logits (N, C), got {kind}; wrap a function "
         "or another library's model in a module whose forward returns differentiable logits"
     )
+
+
+def check_ready(model: object) -> None:
+    """Raise unless this is a module with all of its weights: a look at a lazy one would make them."""
+    check_module(model)
+    assert isinstance(model, nn.Module)
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if is_lazy(tensor):
+            raise ModelError(
+                f"{name} of the model has no values yet, its shape comes from the first input: run the model "
+                "once, model(x[:2]), before it is measured"
+            )
 
 
 def preflight(model: nn.Module, x: Tensor, gradient: bool = True) -> None:
@@ -210,6 +224,32 @@ def foreign_errors(model: nn.Module, x: Tensor) -> Iterator[None]:
         raise
     except Exception as error:
         raise ModelError(_cause(model, x, error)) from error
+
+
+#: what torch says about a model that has no derivative, or no second one, and what to do about it
+_NO_DERIVATIVE = {
+    "modified by an inplace operation": (
+        "a layer overwrites a value that its derivative needs: use inplace=False, and h = torch.relu(h) instead "
+        "of h.relu_()"
+    ),
+    "derivative for ": (
+        "an operation of the model cannot be differentiated twice, which this needs: r2et.validate.check names "
+        "it; for attention run this inside `with torch.nn.attention.sdpa_kernel(SDPBackend.MATH):`"
+    ),
+    "use_reentrant=True": "the model uses checkpoints that torch.autograd.grad refuses: use use_reentrant=False",
+}
+
+
+@contextmanager
+def derivative_errors() -> Iterator[None]:
+    """Turn what torch says when a model cannot be differentiated into a ModelError; other errors pass."""
+    try:
+        yield
+    except RuntimeError as error:
+        cause = next((repair for words, repair in _NO_DERIVATIVE.items() if words in str(error)), None)
+        if cause is None:
+            raise
+        raise ModelError(f"{cause} ({in_words(error)})") from error
 
 
 def _cause(model: nn.Module, x: Tensor, error: Exception) -> str:

@@ -12,7 +12,8 @@ from torch import Tensor, fx, nn
 
 from r2et._checks import ModelError, check_count, check_kind
 from r2et._foreign import in_words
-from r2et._modes import evaluating
+from r2et._modes import buffers_kept, evaluating
+from r2et._preflight import check_ready
 from r2et.enclosure.activations import Activation, MaxPool, activation, known
 from r2et.enclosure.affine import Affine
 from r2et.enclosure.jacobian import SMALLEST
@@ -27,7 +28,7 @@ from r2et.enclosure.layers import (
     kind_of,
 )
 from r2et.enclosure.network import INPUT, Layer, Network
-from r2et.validate.tracing import HOOKS, Trace, plain_leaf, trace
+from r2et.validate.tracing import HOOKS, Trace, check_traceable, plain_leaf, trace
 
 #: what `x.size(0)` stands for while a model is read
 _BATCH = object()
@@ -48,7 +49,9 @@ def extract(model: nn.Module, shape: torch.Size, detach: bool = True) -> Network
     check_kind("shape", shape, tuple, "x.shape[1:]")
     for size in shape:
         check_count("shape", size)
-    with evaluating(model):
+    check_ready(model)
+    # a forward that counts its passes counts the one that reads it, too
+    with evaluating(model), buffers_kept(model):
         return _Reader(model, shape, detach).network()
 
 
@@ -62,6 +65,7 @@ class _Reader:
     def __init__(self, model: nn.Module, shape: torch.Size, detach: bool) -> None:
         self.model, self.shape, self.detach = model, shape, detach
         self.layers: list[Layer] = []
+        check_traceable(model)
         for name, layer in model.named_modules():
             if any(getattr(layer, hooks, None) for hooks in HOOKS):
                 raise ModelError(

@@ -1,6 +1,5 @@
 """The training loop: a ladder of small steps, each of which a subclass can replace."""
 
-import copy
 import hashlib
 import math
 import time
@@ -20,6 +19,7 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from r2et import metrics
 from r2et._checks import CheckpointError, InputError, check_kind
 from r2et._foreign import typed
+from r2et._modes import copied
 from r2et._progress import Advance, progress_bar
 from r2et.explain.base import prediction
 from r2et.objectives import Loss, Objective
@@ -228,7 +228,7 @@ class Trainer:
 
     def _prepare(self) -> None:
         if self.retraining is not None:
-            reference = copy.deepcopy(self.retraining.reference).eval().requires_grad_(False)
+            reference = copied(self.retraining.reference).eval().requires_grad_(False)
             self.retraining = replace(self.retraining, reference=reference.to(self.fabric.device))
             self.reference_auc = metrics.auc(
                 reference, self.fabric.to_device(self.validation.x), self.validation.y

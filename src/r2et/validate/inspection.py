@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from r2et._checks import check_count, check_differentiable, check_inputs, check_kind, check_logits
 from r2et._modes import buffers_kept, evaluating, random_states_kept
-from r2et._preflight import check_module, check_tensors, flaw, foreign_errors, trusted
+from r2et._preflight import check_ready, check_tensors, flaw, foreign_errors, trusted
 from r2et.explain import Explainer, Gradient
 from r2et.explain.base import forward
 from r2et.scores import predicted_class
@@ -41,7 +41,7 @@ def check(model: nn.Module, x: Tensor, k: int | None = None, explainer: Explaine
     [('dropout', "layer '2' (Dropout)"), ('piecewise-linear', "layer '1' (ReLU)"),
      ('training-mode', 'the model (Sequential)')]
     """
-    check_module(model)
+    check_ready(model)
     check_inputs(x)
     check_tensors(model, x)
     explainer = Gradient() if explainer is None else explainer
@@ -82,7 +82,7 @@ def piecewise_linear(model: nn.Module, x: Tensor) -> bool:
     >>> piecewise_linear(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)), torch.randn(8, 3))
     True
     """
-    check_module(model)
+    check_ready(model)
     check_inputs(x)
     with evaluating(model), buffers_kept(model), random_states_kept(x.device):
         calls, _ = record(model, x[:FEW_ROWS].clone())

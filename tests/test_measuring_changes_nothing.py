@@ -640,6 +640,138 @@ def test_a_check_reports_what_a_measurement_refuses(function, code):
     assert [finding.code for finding in report.findings if finding.severity == "error"] == [code]
 
 
+# --- models that are made in other ways -------------------------------------------------------------------------
+
+
+def relu_net() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(FEATURES, 8), nn.ReLU(), nn.Linear(8, 2))
+
+
+def normed(norm: Callable[[nn.Module], nn.Module]) -> nn.Module:
+    """A net that has run, so that weights are left in it that were computed from others."""
+    model = relu_net()
+    norm(model[0])
+    model(X)
+    return model
+
+
+class Remembering(nn.Module):
+    """Keeps what it computed, with the graph."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net, self.seen = relu_net(), []
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.last = {"hidden": self.net[1](self.net[0](x))}
+        self.seen.append(self.last["hidden"])
+        return self.net[2](self.last["hidden"])
+
+
+MADE: dict[str, Callable[[], nn.Module]] = {
+    "spectral_norm": lambda: normed(torch.nn.utils.spectral_norm),
+    "weight_norm": lambda: normed(torch.nn.utils.weight_norm),
+    "parametrized": lambda: normed(torch.nn.utils.parametrizations.spectral_norm),
+    "remembering": lambda: (made := Remembering(), made(X))[0],
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+@pytest.mark.filterwarnings("ignore:.*weight_norm")
+def test_a_model_with_results_of_a_pass_in_it_is_attacked_and_copied(name):
+    model, x = MADE[name](), X.clone()
+    before = state(model, x, Y)
+    result = attacks.BoundaryAttack(k=K, radius=0.5, steps=5)(model, x)
+    copy = validate.smooth(model)
+    assert all(
+        same(value, after) for value, after in zip(before.values(), state(model, x, Y).values(), strict=True)
+    )
+    assert torch.allclose(result.after, r2et.explainers.Gradient()(model, result.x, model.eval()(x).argmax(1)))
+    (slope,) = torch.autograd.grad(copy(x).sum(), next(iter(copy.parameters())))
+    assert slope.any(), "the copy depends on its parameters"
+
+
+def test_a_model_that_cannot_be_copied_is_named():
+    model = relu_net()
+    model.lock = threading.Lock()
+    with pytest.raises(ModelError, match=r"Sequential cannot be copied \(TypeError: cannot pickle '_thread.lock'"):
+        attacks.BoundaryAttack(k=K, radius=0.5, steps=5)(model, X)
+
+
+@pytest.mark.parametrize("measure", ["extract", "piecewise_linear", "check", *MEASURES])
+def test_a_lazy_model_is_not_given_its_weights_by_a_measurement(measure):
+    model = nn.Sequential(nn.LazyLinear(8), nn.LazyBatchNorm1d(), nn.ReLU(), nn.Linear(8, 2))
+    with pytest.raises(ModelError, match=r"0.weight of the model has no values yet.*model\(x\[:2\]\)"):
+        {**CALLS, **MODES, **MEASURES}[measure](model, X, Y)
+    assert type(model[0]) is nn.LazyLinear
+    assert type(model[1]) is nn.LazyBatchNorm1d
+
+
+@pytest.mark.parametrize("compiled", [torch.jit.script, lambda model: torch.jit.trace(model, X)])
+def test_a_compiled_model_is_left_as_it_was(compiled):
+    """Symbols were put in the place of its weights, and stayed there."""
+    model = compiled(relu_net())
+    for call in (
+        lambda: enclosure.extract(model, X.shape[1:]),
+        lambda: r2et.certify(model, X, K),
+        lambda: validate.smooth(model),
+    ):
+        with pytest.raises(ModelError, match="compiled by TorchScript"):
+            call()
+    attacks.MinimalFlip(k=K, radius=0.1, steps=1)(model, X)
+    assert all(isinstance(getattr(model, "0").__dict__.get(name, None), type(None)) for name in ("weight", "bias"))
+    assert isinstance(getattr(model, "0").weight, Tensor)
+
+
+def test_reading_a_model_that_counts_its_passes_does_not_count():
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(FEATURES, 2)
+            self.register_buffer("passes", torch.zeros(()))
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.passes += 1
+            return self.layer(x)
+
+    model = Counting()
+    enclosure.extract(model, X.shape[1:])
+    assert not model.passes
+
+
+class Attending(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.layer = nn.Linear(1, 4), nn.TransformerEncoderLayer(4, 1, 8, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(self.first(x.unsqueeze(2))).mean(1)
+
+
+def _overwritten(x: Tensor) -> Tensor:
+    h = torch.sigmoid(x)
+    h += 1
+    return h
+
+
+def _checkpointed(x: Tensor) -> Tensor:
+    return torch.utils.checkpoint.checkpoint(torch.tanh, x, use_reentrant=True)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (lambda: Bad(_overwritten), "overwrites a value that its derivative needs.*inplace=False"),
+        (lambda: Bad(_checkpointed), "use use_reentrant=False"),
+        (Attending, r"cannot be differentiated twice.*sdpa_kernel\(SDPBackend.MATH\)"),
+    ],
+)
+def test_a_model_without_the_derivatives_that_an_attack_needs_is_named(model, words):
+    with pytest.raises(ModelError, match=f"(?s){words}"):
+        attacks.ERAttack(k=K, radius=0.1, steps=2)(model(), X)
+
+
 # --- how often --------------------------------------------------------------------------------------------------
 
 #: they look at layers or draw without the model

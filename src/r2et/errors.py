@@ -15,3 +15,24 @@ class DataError(InputError):
 
 class CheckpointError(InputError):
     """A file is not a complete r2et checkpoint."""
+
+
+def shortened(text: str, most: int = 600) -> str:
+    """A text, cut in the middle if it is long.
+
+    >>> shortened("0123456789" * 99, 20)
+    '0123456789 ... 56789'
+    """
+    return text if len(text) <= most else f"{text[: most // 2]} ... {text[-most // 4 :]}"
+
+
+def in_words(error: BaseException) -> str:
+    """The first line of an exception; of the operating system's without number and path, else with its type.
+
+    >>> in_words(KeyError("age")), in_words(OSError(36, "File name too long", "x" * 999))
+    ("KeyError: 'age'", 'File name too long')
+    """
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    told = shortened(next(iter(str(error).strip().splitlines()), ""))
+    return f"{type(error).__name__}: {told}" if told else type(error).__name__

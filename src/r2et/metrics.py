@@ -275,7 +275,7 @@ def _logits(model: nn.Module, x: Tensor, rows: int) -> Tensor:
     if not isinstance(parts[0], Tensor) or parts[0].ndim != 2:
         check_logits(parts[0], min(rows, len(x)))
     # judged together: a single row of logits can look like probabilities by chance
-    logits = torch.cat(parts)
+    logits = torch.cat(parts).detach()
     check_logits(logits, len(x))
     return logits
 

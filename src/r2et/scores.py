@@ -120,9 +120,14 @@ def checked_target(target: Tensor | None, logits: Tensor) -> Tensor:
     return target
 
 
+def logits_of(model: nn.Module, x: Tensor) -> Tensor:
+    """The logits (N, C) of each input, without a graph; raises unless the model returns logits."""
+    with torch.no_grad():
+        logits: Tensor = model(x)
+    check_logits(logits, len(x))
+    return logits
+
+
 def prediction(model: nn.Module, x: Tensor) -> Tensor:
     """The predicted class of each input, int64 (N,); raises unless the model returns logits."""
-    with torch.no_grad():
-        logits = model(x)
-    check_logits(logits, len(x))
-    return predicted_class(logits)
+    return predicted_class(logits_of(model, x))

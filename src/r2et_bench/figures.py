@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from r2et.errors import InputError
-from r2et.files.reading import in_words
+from r2et.errors import InputError, in_words
 from r2et.files.writing import writing
 from r2et.numerics.values import check_choice
 from r2et_bench.records import Store

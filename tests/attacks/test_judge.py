@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 import torch
@@ -14,6 +14,7 @@ from r2et import Domain
 from r2et.attacks import Attack, BoundaryAttack, ERAttack, MinimalFlip, MSEAttack, TrustRegion, WorstCase
 from r2et.attacks.limits import Limits, tolerance
 from r2et.attacks.search import Search
+from r2et.errors import InputError
 from r2et.numerics.autograd import negligible, unit
 from tests.models_with_answers import Siamese, mlp, normal
 
@@ -38,7 +39,7 @@ class Adopting(Foreign):
     def run(self, search):
         rows = torch.arange(len(search.x))
         for move in self.moves:
-            search.adopt(rows, search.x + move, torch.zeros(len(rows), dtype=search.x.dtype), rows + 1)
+            search.adopt(rows, search.x + move, rows + 1)
 
 
 def relu_net(dtype=torch.float64):
@@ -157,6 +158,168 @@ def test_a_pair_is_judged_by_its_joint_norm_and_its_domain():
     attack = Foreign(k=2, radius=RADIUS, explainer=r2et.explainers.Gradient(inputs=2), moves=[move])
     with pytest.warns(UserWarning, match="2 outside the domain"):
         attack(Siamese(6), x, Domain(frozen=[0]))
+
+
+# attacks that say what is not so
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cheating(Attack):
+    """Does what it likes with the search that it is given."""
+
+    trick: object = None
+
+    def run(self, search):
+        self.trick(search)
+
+
+def forged(search, move=0.0, **claims):
+    """An evaluation with other numbers than the model's."""
+    found = search.evaluate(search.x + move)
+    search.submit(replace(found, **{name: torch.full_like(getattr(found, name), v) for name, v in claims.items()}))
+
+
+def written(search):
+    found = search.evaluate(search.x)
+    found.precision.zero_()
+    found.lowest.zero_()
+    search.submit(found)
+
+
+def elsewhere(search):
+    """Judged at one point, handed in for another."""
+    search.submit(replace(search.evaluate(search.x + at(0.3)), x=search.x + at(-0.3)))
+
+
+def assigned(**values):
+    return lambda search: [setattr(search, name, value(search)) for name, value in values.items()]
+
+
+def another_model(search):
+    search.model = mlp(seed=9)
+    search.submit(search.evaluate(search.x + at(0.1)))
+
+
+def wider(search):
+    search.radius, search.limits.reach = 99.0, torch.full_like(search.limits.reach, 99.0)
+    search.submit(search.evaluate(search.x + at(5.0)))
+
+
+def overwritten(search):
+    search.x.add_(5.0)
+    search.before.neg_()
+    search.top.logical_not_()
+    search.target.copy_(1 - search.target)
+    search.submit(search.evaluate(search.x))
+
+
+TRICKS = {
+    "a precision of its own": lambda search: forged(search, precision=0.0, lowest=0.0),
+    "a precision below zero": lambda search: forged(search, at(0.01), precision=-3.0),
+    "a precision of NaN": lambda search: forged(search, precision=torch.nan),
+    "a prediction of its own": lambda search: forged(search, at(0.45), kept=True, precision=0.0),
+    "a precision written to": written,
+    "another point": elsewhere,
+    "the best far away": assigned(best=lambda search: search.x + 99.0),
+    "the best is NaN": assigned(best=lambda search: search.x * torch.nan),
+    "precision assigned": assigned(precision=lambda search: search.precision * 0),
+    "a flip assigned": assigned(first_flip=lambda search: search.first_flip + 2),
+    "another model": another_model,
+    "a wider budget": wider,
+    "everything overwritten": overwritten,
+    "adopted without a flip": lambda search: search.adopt(
+        torch.arange(4), search.x + at(1e-6), torch.ones(4).long()
+    ),
+}
+
+
+@pytest.mark.parametrize("trick", TRICKS)
+@pytest.mark.parametrize("keep", ["best", "last"])
+@pytest.mark.filterwarnings("ignore:.*iterates were not accepted")
+def test_a_result_says_what_the_model_shows_whatever_an_attack_says(trick, keep):
+    model, x = relu_net()
+    inputs = x.clone()
+    result = Cheating(k=2, radius=RADIUS, keep=keep, trick=TRICKS[trick])(model, inputs)
+    assert torch.equal(inputs, x)
+    target = model(x).argmax(1)
+    before, after = (r2et.explainers.Gradient()(model, points, target) for points in (x, result.x))
+    assert torch.equal(result.before, before)
+    assert torch.equal(result.after, after)
+    assert torch.equal(result.precision, r2et.precision_at_k(before, after, 2))
+    assert torch.equal(result.kept, model(result.x).argmax(1) == target)
+    assert torch.equal(result.distance, (result.x - x).norm(dim=1))
+    assert (result.distance <= RADIUS * (1 + 1e-9)).all()
+    if keep == "best":
+        assert result.kept.all()
+        assert torch.equal(result.first_flip >= 0, result.precision < 1)
+
+
+def test_a_forged_evaluation_is_judged_again():
+    model, x = relu_net()
+    found = search_of(model, x)
+    forged(found, precision=0.0, lowest=0.0)
+    assert (found.precision == 1).all()
+    assert (found.first_flip == -1).all()
+
+
+@pytest.mark.parametrize("copies", ["detached", "merged"])
+def test_an_evaluation_that_is_only_passed_on_is_not_judged_twice(copies, monkeypatch):
+    model, x = relu_net()
+    search = search_of(model, x)
+    found, other = search.evaluate(x, create_graph=True), search.evaluate(x + at(0.1))
+    found = found.detached() if copies == "detached" else found.replaced(x[:, 0] > 0, other)
+    monkeypatch.setattr(search, "evaluate", None)
+    search.submit(found)
+
+
+MALFORMED = {
+    "too few rows": (lambda search: search.submit(search.evaluate(search.x[:2])), r"of shape \(2, 6\)"),
+    "too many features": (lambda search: search.evaluate(torch.zeros(4, 7).double()), r"got .* shape \(4, 7\)"),
+    "another dtype": (lambda search: search.evaluate(search.x.float()), "got torch.float32"),
+    "no tensor": (lambda search: search.evaluate(search.x.tolist()), r"got \[\["),
+    "a best that is not x": (assigned(best=lambda search: search.x[0]), r"got torch.float64 of shape \(6,\)"),
+    "no evaluation": (lambda search: search.submit(search.x), "found must be such as what search.evaluate"),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_what_is_no_iterate_is_named_in_a_sentence(name):
+    trick, words = MALFORMED[name]
+    model, x = relu_net()
+    with pytest.raises(InputError, match=words):
+        Cheating(k=2, radius=RADIUS, trick=trick)(model, x)
+
+
+def with_other_weights(search):
+    for parameter in search.model.parameters():
+        parameter.data.mul_(-2.0)
+
+
+def with_a_dead_weight(search):
+    """A weight that changes no logit of these inputs, but could of others."""
+    search.model[0].weight.data[3] = 7.0
+
+
+def with_a_hook(search):
+    search.model.register_forward_hook(lambda layer, args, logits: logits * 2 + args[0][:, :1])
+
+
+@pytest.mark.parametrize(
+    ("trick", "words"),
+    [
+        (with_other_weights, "changed the model while it searched"),
+        (with_a_dead_weight, "changed the model's weights, first '0.weight'"),
+        (with_a_hook, "changed the model while it searched: row . had logits"),
+    ],
+)
+def test_an_attack_that_changes_the_model_has_no_result_and_the_weights_come_back(trick, words):
+    model, x = relu_net()
+    with torch.no_grad():
+        model[0].weight[3], model[0].bias[3] = 0.0, -1e9
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    with pytest.raises(InputError, match=words):
+        Cheating(k=2, radius=RADIUS, trick=trick)(model, x)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
 class Hole(nn.Module):

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from benchmarks.hunting import KINDS, TRAITS, drawn_case, hunt, smallest_flips
 from r2et.certificates import certify, deterministic
@@ -15,6 +16,7 @@ from r2et.explainers import Gradient
 from tests.certificates.test_deterministic import neuron
 from tests.certificates.test_soundness import K, trained
 from tests.certificates.test_ties import EXPLAINERS, Pooled
+from tests.models_with_answers import mlp, normal
 
 
 def caught(model, x, radius, k=K, explainer=None):
@@ -161,3 +163,32 @@ def test_slopes_halfway_between_the_sides_of_a_tie_are_caught(explainer, monkeyp
     model, x = Pooled(), torch.tensor([[1.0, 1.0, 0.0]], dtype=torch.float64)
     certificate = certify(model, x, 1, explainer)
     assert hunt(model, x, certificate.limits.clamp_max(1.0), explainer, 1).all()
+
+
+@pytest.mark.parametrize("explainer", EXPLAINERS)
+@pytest.mark.parametrize("activation", [nn.Tanh, nn.ReLU])
+@pytest.mark.parametrize("size", [1e-120, 1e-150, 1e-165, 1e-200, 1e-310])
+def test_squares_that_vanish_prove_nothing(size, activation, explainer):
+    """A factor on the logits moves no list; one whose square underflowed made every slope 0 and every radius 22.
+
+    Balls are not the same ones, so that a radius may differ by a little.
+    """
+    model, x = mlp(4, hidden=6, seed=1, activation=activation), normal(4, 4, seed=2)
+    expected = certify(model, x, 2, explainer).limits
+    assert (expected > 0).any()
+    with torch.no_grad():
+        model[2].weight.mul_(size)
+        model[2].bias.mul_(size)
+    assert (certify(model, x, 2, explainer).limits <= expected * 1.1).all()
+
+
+def test_squares_that_vanish_behind_the_first_layer_prove_nothing():
+    model = nn.Sequential(*mlp(4, 6, hidden=6, seed=1, activation=nn.ReLU), nn.ReLU(), *mlp(6, seed=2)[:1])
+    model = nn.Sequential(*model, nn.ReLU(), nn.Linear(8, 2)).double()
+    x = normal(4, 4, seed=2)
+    expected = certify(model, x, 2).limits
+    with torch.no_grad():
+        model[2].weight.mul_(1e-165)
+        model[2].bias.mul_(1e-165)
+        model[4].weight.div_(1e-165)
+    assert (certify(model, x, 2).limits <= expected * 1.1).all()

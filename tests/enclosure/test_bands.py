@@ -66,7 +66,7 @@ def test_the_norm_bound_with_a_tilt_holds_sampled_vectors(seed, n, rows, radius,
         normal(4, rows, seed=seed + 1),
         normal(4, n, seed=seed + 2),
     )
-    shift = (y @ network.base.T, y.square().sum(-1)) if shifted else None
+    shift = (y @ network.base.T, y.norm(dim=-1)) if shifted else None
     bound = norm_bound(network, found, shift, (tilt, torch.full((4,), radius, dtype=torch.float64)))
     steps = torch.randn(300, 4, n, generator=generator(seed), dtype=torch.float64)
     delta = radius * steps / steps.norm(dim=2, keepdim=True)

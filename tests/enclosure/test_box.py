@@ -91,7 +91,7 @@ def test_the_norm_bound_holds_sampled_vectors(seed, n, rows, gram, shifted):
         object.__setattr__(network, "gram", None)
     found = box(4, rows, seed=seed, zeros=0.3)
     y = normal(4, n, seed=seed + 5)
-    shift = (y @ network.base.T, y.square().sum(-1)) if shifted else None
+    shift = (y @ network.base.T, y.norm(dim=-1)) if shifted else None
     bound = norm_bound(network, found, shift)
     vectors = members(found, 400, seed) @ network.base + (y if shifted else 0.0)
     assert (vectors.norm(dim=-1) <= bound * (1 + 1e-12)).all()
@@ -104,7 +104,7 @@ def test_the_norm_bound_is_the_norm_of_a_point(seed, n, rows, gram, shifted):
     if not gram:
         object.__setattr__(network, "gram", None)
     v, y = normal(4, rows, seed=seed), normal(4, n, seed=seed + 5)
-    shift = (y @ network.base.T, y.square().sum(-1)) if shifted else None
+    shift = (y @ network.base.T, y.norm(dim=-1)) if shifted else None
     exact = (v @ network.base + (y if shifted else 0.0)).norm(dim=-1)
     bound = norm_bound(network, Box.point(v), shift)
     assert (bound >= exact * (1 - 1e-15)).all()

@@ -118,8 +118,65 @@ def test_a_forward_pass_that_hides_something_is_caught():
         certify(Written(forward, **layers()), torch.randn(3, 6), 2)
 
 
-def test_a_layer_that_was_changed_by_hand_is_caught():
-    model = Written(lambda m, x: m.last(torch.tanh(m.first(x))), **layers())
-    model.first.forward = lambda x: F.linear(x, -model.first.weight.to(x))
-    with pytest.raises(ModelError, match="depends on more than they show"):
-        certify(model, torch.randn(3, 6), 2)
+@pytest.mark.parametrize("layer", ["", "first", "act"])
+def test_a_forward_that_was_put_on_an_object_is_no_layer(layer):
+    """At these inputs it gives what the layer gives, and so does its gradient: only elsewhere it does not."""
+    model = Written(lambda m, x: m.last(m.act(m.first(x))), **layers(act=nn.ReLU())).double()
+    changed = model.get_submodule(layer)
+    own = changed.forward
+    changed.forward = lambda z: own(z).clamp(max=50.0)
+    with pytest.raises(ModelError, match=rf"layer '{layer}' \(\w+\) has a forward of its own.*smoothing"):
+        certify(model, torch.randn(3, 6, dtype=torch.float64), 2)
+
+
+class Clipped(nn.Conv1d):
+    """The part of a convolution that its forward calls."""
+
+    def _conv_forward(self, *args):
+        return super()._conv_forward(*args).clamp(max=50.0)
+
+
+def test_a_convolution_that_computes_something_else_is_no_convolution():
+    model = nn.Sequential(nn.Unflatten(1, (1, 6)), Clipped(1, 2, 3), nn.Tanh(), nn.Flatten(), nn.Linear(8, 2))
+    with pytest.raises(ModelError, match="no enclosure is known"):
+        certify(model.double(), torch.randn(3, 6, dtype=torch.float64), 2)
+
+
+@pytest.mark.parametrize(
+    "overwrite",
+    [
+        lambda m, h: m.act(input=h),
+        lambda m, h: m.act(h),
+        lambda m, h: F.relu(h, True),
+        lambda m, h: F.relu(input=h, inplace=True),
+        lambda m, h: torch.relu_(h),
+        lambda m, h: torch.tanh_(h),
+    ],
+)
+def test_a_value_that_is_overwritten_and_used_again_is_an_error(overwrite):
+    def forward(m, x):
+        h = m.first(x)
+        return m.last(overwrite(m, h) + h)
+
+    with pytest.raises(ModelError, match="overwrites a value that is used again"):
+        extract(Written(forward, **layers(act=nn.ReLU(inplace=True))), torch.Size([6]))
+
+
+@pytest.mark.parametrize(
+    ("forward", "step"),
+    [
+        (lambda m, x: m.last(F.max_pool1d(m.first(x), 3)), "max_pool1d"),
+        (lambda m, x: m.last(torch.tanh(m.first(x), out=None)), "tanh"),
+        (lambda m, x: m.last(m.first(x).view(torch.int32)), "view"),
+    ],
+)
+def test_what_a_layer_cannot_be_made_of_is_named(forward, step):
+    with pytest.raises(ModelError, match=rf"step '{step}' of Written cannot be read for a certificate \(\w+Error"):
+        extract(Written(forward, **layers()), torch.Size([6]))
+
+
+def test_weights_whose_squares_vanish_are_an_error():
+    model = sandwich(nn.Tanh()).double()
+    model[0].weight.data[2] *= 1e-165
+    with pytest.raises(ModelError, match="that their squares vanish"):
+        extract(model, torch.Size([6]))

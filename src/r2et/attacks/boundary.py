@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from r2et import validate
 from r2et.attacks.base import Attack
-from r2et.attacks.search import Evaluation, Search, rowwise
+from r2et.attacks.search import Search, rowwise
 from r2et.numerics.autograd import derivative, forward, negligible
 from r2et.numerics.values import check_choice, check_count, check_positive
 from r2et.scores import log_odds
@@ -118,7 +118,7 @@ class BoundaryAttack(Attack):
                 scores = search.explainer.flatten(attributions)
             nearest = search.boundary(scores.detach())
         if submit:
-            search.submit(Evaluation(**{**vars(found), "x": found.x.detach(), "scores": found.scores.detach()}))
+            search.submit(found.detached())
         with torch.enable_grad():
             value = self.boundary_loss(scores, search, nearest)
             shortfall = SAFE_MARGIN - log_odds(logits, search.target)

@@ -1,8 +1,6 @@
 """What the trust-region attack sees of a batch: gaps, constraint and their slopes at one set of iterates."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -44,18 +42,9 @@ class Point:
 
     def replaced(self, rows: Tensor, by: "Point") -> "Point":
         """With some rows, bool (N,), taken from other iterates."""
-        merged: Point = _each(lambda mine, other: torch.where(rowwise(rows, other), other, mine), self, by)
-        return merged
-
-
-def _each(function: Callable[..., Tensor], *parts: Any) -> Any:
-    """A function of tensors, applied within tuples and dataclasses of them."""
-    if isinstance(parts[0], Tensor):
-        return function(*parts)
-    if isinstance(parts[0], tuple):
-        return tuple(_each(function, *members) for members in zip(*parts, strict=True))
-    names = [item.name for item in fields(parts[0])]
-    return replace(parts[0], **{n: _each(function, *(getattr(part, n) for part in parts)) for n in names})
+        both = {e.name: (getattr(self, e.name), getattr(by, e.name)) for e in fields(self) if e.name != "found"}
+        merged = {name: torch.where(rowwise(rows, b), b, a) for name, (a, b) in both.items()}
+        return Point(found=self.found.replaced(rows, by.found), **merged)
 
 
 class View:
@@ -110,7 +99,7 @@ class View:
         weakest = values.masked_fill(~search.top, torch.inf).amin(-1)
         smallest = (weakest - values.masked_fill(search.top, -torch.inf).amax(-1)).reshape(len(x), -1).amin(1)
         return Point(
-            found=_each(Tensor.detach, found),
+            found=found.detached(),
             moved=(x - search.x).flatten(start_dim=1)[:, self.columns],
             scores=values.flatten(start_dim=1),
             pairs=torch.stack([part.flatten(start_dim=1) for part in _grid(*ids)], dim=1),

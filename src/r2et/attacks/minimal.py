@@ -118,7 +118,7 @@ class MinimalFlip(Attack):
             found = attack.attack(search.model, search.x[rows], search.domain, search.seed, lambda units: None)
             flips = found.precision < 1
             search.limits.rejected += found.rejected
-            search.adopt(rows[flips], found.x[flips], found.precision[flips], found.first_flip[flips])
+            search.adopt(rows[flips], found.x[flips], found.first_flip[flips])
 
     def _nearest_gaps(self, search: Search, guide: nn.Module) -> list[Tensor]:
         """The gaps that vanish nearest to x, by their linearisation there: weights (N, ..., n) of values, each.

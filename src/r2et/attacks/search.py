@@ -2,9 +2,9 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -12,10 +12,11 @@ from torch import Tensor, nn
 from r2et import ranking
 from r2et.attacks.limits import Limits, Norm
 from r2et.domain import Domain
-from r2et.errors import ModelError
+from r2et.errors import InputError, ModelError
 from r2et.explainers import Explainer
 from r2et.numerics.autograd import forward, unit
 from r2et.numerics.checks import check_logits
+from r2et.numerics.values import check_kind, quoted
 from r2et.scores import predicted_class
 
 Keep = Literal["best", "last"]
@@ -48,6 +49,34 @@ class Evaluation:
     precision: Tensor
     lowest: Tensor
     kept: Tensor
+    _seal: tuple[tuple[Tensor, int], ...] = field(default=(), repr=False, compare=False)
+
+    def detached(self) -> "Evaluation":
+        """The same without the graph behind it."""
+        return replace(self, **{name: getattr(self, name).detach() for name in _JUDGED})
+
+    def replaced(self, rows: Tensor, by: "Evaluation") -> "Evaluation":
+        """With some rows, bool (N,), taken from another one."""
+        both = {name: (getattr(self, name), getattr(by, name)) for name in _JUDGED}
+        merged: dict[str, Any] = {name: torch.where(rowwise(rows, a), b, a) for name, (a, b) in both.items()}
+        return _sealed(Evaluation(**merged)) if _genuine(self) and _genuine(by) else Evaluation(**merged)
+
+
+_JUDGED = tuple(entry.name for entry in fields(Evaluation) if entry.name != "_seal")
+
+
+def _sealed(found: Evaluation) -> Evaluation:
+    """What the judge found, with a note of it that a changed copy does not fit."""
+    tensors = [getattr(found, name).detach() for name in _JUDGED]
+    return replace(found, _seal=tuple((tensor, tensor._version) for tensor in tensors))
+
+
+def _genuine(found: Evaluation) -> bool:
+    """Whether these are the numbers of the judge: no tensor was exchanged, and none written to."""
+    return len(found._seal) == len(_JUDGED) and all(
+        tensor.data_ptr() == noted.data_ptr() and tensor.shape == noted.shape and noted._version == version
+        for tensor, (noted, version) in zip((getattr(found, n) for n in _JUDGED), found._seal, strict=True)
+    )
 
 
 @dataclass
@@ -110,6 +139,7 @@ class Search:
 
     def evaluate(self, x: Tensor, create_graph: bool = False) -> Evaluation:
         """Explain and judge iterates; with `create_graph` the scores can be differentiated by `x`."""
+        self._check_iterates(x)
         point, logits = forward(self.model, x)
         with torch.enable_grad():
             attributions = self.explainer.attribute(self.model, point, self.target, create_graph, logits)
@@ -120,7 +150,17 @@ class Search:
         kept = predicted_class(logits) == self.target
         for now, clean in zip(self.other_logits(x), self.other_targets, strict=True):
             kept = kept & (predicted_class(now) == clean) & now.isfinite().all(1)
-        return Evaluation(point, logits, scores, *boundary, precision, lowest, kept)
+        return _sealed(Evaluation(point, logits, scores, *boundary, precision, lowest, kept))
+
+    def _check_iterates(self, x: Tensor) -> None:
+        """Raise unless these could be inputs of the model: what they are worth is another question."""
+        like = self.x
+        if not isinstance(x, Tensor) or (x.shape, x.dtype, x.device) != (like.shape, like.dtype, like.device):
+            seen = f"{x.dtype} of shape {tuple(x.shape)} on {x.device}" if isinstance(x, Tensor) else quoted(x)
+            raise InputError(
+                f"an attack must judge and hand in iterates such as x, {like.dtype} of shape {tuple(like.shape)} "
+                f"on {like.device}, got {seen}"
+            )
 
     def boundary(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         """The salient features from the weakest on, and the others from the strongest on, as far as they can meet.
@@ -169,10 +209,13 @@ class Search:
         Returns:
             Which of them count, bool (N,). An iterate that is not finite, that is outside of the budget or the
             domain, or whose logits or explanation are not finite, is never remembered and is no flip, whatever
-            `keep` says.
+            `keep` says. What `evaluate` did not give, or what was changed since, is judged again.
         """
+        check_kind("found", found, Evaluation, "what search.evaluate(x) returns")
+        if not _genuine(found):
+            found = self.evaluate(found.x)
         self.iteration += 1
-        legal = self.limits.accept(found.x.detach(), _readable(found))
+        legal = self.accept(found)
         if self.keep == "last":
             better = legal
         elif self.nearest:
@@ -193,22 +236,30 @@ class Search:
         self.advance(1)
         return legal
 
-    def adopt(self, rows: Tensor, x: Tensor, precision: Tensor, first_flip: Tensor) -> None:
-        """Take over what an attack found for some rows (M,), judged by it on the same model, where that is better.
+    def accept(self, found: Evaluation) -> Tensor:
+        """Which iterates are legal, bool (N,); the others are counted."""
+        logits, scores = found.logits.detach(), found.scores.detach().flatten(start_dim=1)
+        return self.limits.accept(found.x.detach(), logits.isfinite().all(1) & scores.isfinite().all(1))
+
+    def adopt(self, rows: Tensor, x: Tensor, first_flip: Tensor) -> None:
+        """Take over what an attack found for some rows (M,) where it is better; it is judged once more.
 
         Args:
             rows: their numbers, int64 (M,).
-            x: perturbed inputs (M, *features) that keep the prediction.
-            precision: their P@k (M,).
+            x: perturbed inputs (M, *features).
             first_flip: in iterations of that attack (M,), -1 = never.
         """
-        legal = self.limits.accept(self.best.index_copy(0, rows, x))[rows]
-        better = legal & (precision < self.precision[rows])
-        self.best = self.best.index_copy(0, rows, torch.where(rowwise(better, x), x, self.best[rows]))
-        self.precision = self.precision.index_copy(0, rows, torch.where(better, precision, self.precision[rows]))
-        earlier = legal & (first_flip >= 0) & (self.first_flip[rows] < 0)
-        flips = torch.where(earlier, self.iteration + first_flip, self.first_flip[rows])
-        self.first_flip = self.first_flip.index_copy(0, rows, flips)
+        if not len(rows):
+            return
+        found = self.evaluate(self.best.index_copy(0, rows, x))
+        named = torch.zeros_like(self.kept).index_fill(0, rows, True)
+        better = self.accept(found) & found.kept & named
+        flips = torch.full_like(self.first_flip, -1).index_copy(0, rows, first_flip)
+        earlier = better & (found.lowest < self.flip_below) & (flips >= 0) & (self.first_flip < 0)
+        self.first_flip = torch.where(earlier, self.iteration + flips, self.first_flip)
+        better = better & (found.precision < self.precision)
+        self.best = torch.where(rowwise(better, self.x), found.x.detach(), self.best)
+        self.precision = torch.where(better, found.precision, self.precision)
 
     def project(self, x: Tensor) -> Tensor:
         """The iterates inside the budget and the domain."""
@@ -271,12 +322,6 @@ class Search:
             draws.append(torch.randn(len(row) + extra, generator=generator, dtype=torch.float64))
         numbers = torch.stack(draws).to(self.x)
         return numbers if extra else numbers.reshape(self.x.shape)
-
-
-def _readable(found: Evaluation) -> Tensor:
-    """Whether the logits and the explanation of iterates are numbers, bool (N,)."""
-    logits, scores = found.logits.detach(), found.scores.detach().flatten(start_dim=1)
-    return logits.isfinite().all(1) & scores.isfinite().all(1)
 
 
 def _members(mask: Tensor) -> Tensor:

@@ -96,5 +96,5 @@ class WorstCase(Attack):
                 lines = found.history[1:]
                 search.history += [search.precision.index_copy(0, rows, line) for line in lines]
             search.limits.rejected += found.rejected
-            search.adopt(rows, found.x, found.precision, found.first_flip)
+            search.adopt(rows, found.x, found.first_flip)
             search.iteration += attack.iterations()

@@ -17,8 +17,8 @@ from typing import Any, Literal, NotRequired, TypedDict
 import torch
 from torch import Tensor, nn
 
-from r2et.errors import CheckpointError, InputError
-from r2et.files.reading import read_json, regular_file, shortened, typed
+from r2et.errors import CheckpointError, InputError, shortened
+from r2et.files.reading import read_json, regular_file, typed
 from r2et.files.writing import WriteError, locked, write_bytes
 from r2et.models import create
 from r2et.numerics.values import check_path, quoted

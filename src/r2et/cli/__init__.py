@@ -13,8 +13,7 @@ import typer
 
 from r2et import __version__
 from r2et.cli import attack, audit, certify, data, demo, train
-from r2et.errors import InputError
-from r2et.files.reading import in_words, shortened
+from r2et.errors import InputError, in_words, shortened
 from r2et.numerics.values import quoted
 
 #: the group of entry points whose commands appear beside the ones here

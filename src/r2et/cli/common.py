@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from r2et.errors import InputError
-from r2et.files.reading import in_words
+from r2et.errors import InputError, in_words
 from r2et.numerics.values import check_positive, quoted
 
 if TYPE_CHECKING:

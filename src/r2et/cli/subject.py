@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from r2et.cli.common import AsJson, DataOptions, Seed, parse_options, split_names
-from r2et.errors import InputError, ModelError
-from r2et.files.reading import in_words
+from r2et.errors import InputError, ModelError, in_words
 from r2et.numerics.values import quoted
 
 if TYPE_CHECKING:

@@ -139,8 +139,10 @@ class Softplus(Smooth):
 
         super().__init__(lambda z: F.softplus(z, beta, threshold), slope, curvature, (), (0.0,))
         self.switch = threshold / beta
-        self.value_jump = math.log1p(math.exp(-threshold)) / beta
-        self.slope_jump = math.exp(-threshold) / (1 + math.exp(-threshold))
+        below = torch.tensor(-threshold, dtype=torch.float64)
+        # log(1 + exp(-threshold)), also where that overflows
+        self.value_jump = float(torch.logaddexp(below, torch.zeros_like(below))) / beta
+        self.slope_jump = float(torch.sigmoid(below))
 
     def value_error(self, upper: Tensor) -> Tensor:
         """The jump at the switch, where it may be reached."""

@@ -8,7 +8,7 @@ from torch import Tensor
 from r2et.enclosure.ball import Ball, march
 from r2et.enclosure.box import Box
 from r2et.enclosure.head import Head
-from r2et.enclosure.jacobian import norm_bound
+from r2et.enclosure.jacobian import SMALLEST, norm_bound
 from r2et.enclosure.network import INPUT, Network
 
 #: entries of the largest tensor that is kept for a group of functionals: larger ones leave the processor's cache
@@ -70,7 +70,8 @@ class Attributions:
                     total = total + back @ matrix.abs()
                 else:
                     pulls[source] = pulls[source] + back @ matrix.abs()
-        found = ROUNDING * self.mean(Box(total, total)).center
+        # what is not far above the smallest number has few digits left
+        found = ROUNDING * self.mean(Box(total, total)).center + SMALLEST
         return found * (1 + self.x.abs()) if self.times_input else found
 
     def unsure_at_x(self) -> Tensor:
@@ -147,7 +148,7 @@ class Enclosed:
             return self.hessian_slopes(i, a, j, b)
         # grad = d * g + H (d * x), where the gradient g and x itself move as well
         first, second = self.of.gradient.gather(1, i) * a, self.of.gradient.gather(1, j) * b
-        shift = self.tangents(i, first, j, second), first**2 + second**2
+        shift = self.tangents(i, first, j, second), torch.hypot(first, second)
         inner = self.hessian_slopes(i, a * self.of.x.gather(1, i), j, b * self.of.x.gather(1, j), shift)
         moved = joint(self.gradient_moved, i, a, j, b)
         return inner + moved + self.times.unsqueeze(1) * joint(self.hessian_rows, i, a, j, b)
@@ -191,15 +192,13 @@ class Enclosed:
         if self.of.times_input:
             far = self.times[:, -1:]
             a, b = a * (self.of.x.gather(1, i).abs() + far), b * (self.of.x.gather(1, j).abs() + far)
-        loss: Tensor = self.error.unsqueeze(1) * (a**2 + b**2).sqrt().unsqueeze(2)
+        loss: Tensor = self.error.unsqueeze(1) * torch.hypot(a, b).unsqueeze(2)
         return loss
 
 
 def joint(rows: Tensor, i: Tensor, a: Tensor, j: Tensor, b: Tensor) -> Tensor:
     """sqrt((a rows_i)^2 + (b rows_j)^2), (N, D, T), from rows (N, n, T)."""
-    squares = rows * rows
-    total: Tensor = pick(squares, i) * (a * a).unsqueeze(2) + pick(squares, j) * (b * b).unsqueeze(2)
-    return total.sqrt()
+    return torch.hypot(pick(rows, i) * a.unsqueeze(2), pick(rows, j) * b.unsqueeze(2))
 
 
 def pick(rows: Tensor, indices: Tensor) -> Tensor:

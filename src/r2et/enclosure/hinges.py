@@ -8,7 +8,7 @@ from torch import Tensor
 from r2et.enclosure.activations import MaxPool
 from r2et.enclosure.attributions import ROUNDING
 from r2et.enclosure.box import Box
-from r2et.enclosure.jacobian import jacobian
+from r2et.enclosure.jacobian import SMALLEST, jacobian
 from r2et.enclosure.network import INPUT, Layer, Network, preactivation
 
 
@@ -104,4 +104,6 @@ def _gaps(layer: Layer, z: Tensor, rows: Tensor, unsure: Tensor) -> tuple[Tensor
 def _distance(gap: Tensor, towards: Tensor) -> Tensor:
     """gap / slope; infinite where nothing moves, also for a gap of zero: equal functions never trade places."""
     slope = towards.norm(dim=2)
-    return torch.where(slope > 0, gap / slope, torch.inf)
+    # where the squares underflow nothing is known
+    still = torch.where((towards == 0).all(2), torch.inf, torch.zeros_like(gap))
+    return torch.where(slope > SMALLEST, gap / slope, still)

@@ -7,6 +7,9 @@ from r2et.enclosure.activations import INFLATION
 from r2et.enclosure.box import Box
 from r2et.enclosure.network import INPUT, Network
 
+#: squares of lengths below this lose digits, and at last all of them
+SMALLEST = 1e-140
+
 
 def jacobian(
     network: Network,
@@ -73,8 +76,10 @@ def norm_bound(
     Args:
         network: has the base (K, n).
         box: of v, (..., K).
-        shift: base @ y (..., K) and ||y||^2 (...,) of an exact vector y; None = 0.
+        shift: base @ y (..., K) and ||y|| (...,) of an exact vector y; None = 0.
         tilt: w (..., K) and a radius (...,) of delta; None = 0.
+
+    Infinite where the squares that it is made of underflow.
     """
     center, radius = box
     if network.gram is None:
@@ -84,12 +89,12 @@ def norm_bound(
         pulled, spread = center @ network.gram, radius @ network.gram.abs()
     square = (center * pulled).sum(-1)
     if shift is not None:
-        square = square + 2 * (center * shift[0]).sum(-1) + shift[1]
+        square = square + 2 * (center * shift[0]).sum(-1) + shift[1] ** 2
         pulled = pulled + shift[0]
     # what rounding may take from the square when its terms cancel
     whole = (center.abs() * network.lengths).sum(-1)
     if shift is not None:
-        whole = whole + shift[1].sqrt()
+        whole = whole + shift[1]
     slack = 4 * sum(network.base.shape) * torch.finfo(square.dtype).eps
     square = square.clamp_min(0) + slack * whole**2
     # ||base^T (c + e) + y||^2 = ||base^T c + y||^2 + 2 e . base (base^T c + y) + e^T gram e, |e| <= radius
@@ -98,7 +103,7 @@ def norm_bound(
             farther = radius + tilt[0].abs() * tilt[1].unsqueeze(-1) * network.lengths
             return norm_bound(network, Box(center, farther), shift)
         square = square + (radius * (2 * pulled.abs() + spread)).sum(-1)
-        return square.sqrt() * (1 + INFLATION)
+        return _root(square, box, shift)
     # the tilt adds 2 delta . base^T (w * base (base^T c + y)) and base^T diag(w) base delta
     along = tilt[0] * pulled
     first = (along * (along @ network.gram)).sum(-1).clamp_min(0) + slack * (along.abs() * network.lengths).sum(
@@ -107,4 +112,14 @@ def norm_bound(
     size = tilt[0].abs()
     second = (size * (size @ network.gram.square())).sum(-1).sqrt() * tilt[1] + (radius * spread).sum(-1).sqrt()
     square = square + 2 * tilt[1] * first.sqrt() + 2 * (radius * pulled.abs()).sum(-1) + second**2
+    return _root(square, box, shift)
+
+
+def _root(square: Tensor, box: Box, shift: tuple[Tensor, Tensor] | None) -> Tensor:
+    """The bound whose square this is, (...,)."""
+    lost = square < SMALLEST**2
+    if bool(lost.any()):
+        parts = [*box, *([] if shift is None else [shift[0], shift[1].unsqueeze(-1)])]
+        there = torch.stack([(part != 0).any(-1) for part in parts]).any(0)
+        square = torch.where(lost & there, torch.inf, square)
     return square.sqrt() * (1 + INFLATION)

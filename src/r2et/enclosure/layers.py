@@ -34,11 +34,16 @@ MAXIMA = (nn.MaxPool1d, nn.MaxPool2d)
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)
 
 
+#: what a layer computes with; a convolution's forward only calls the second
+COMPUTING = ("forward", "_conv_forward")
+
+
 def kind_of(layer: nn.Module) -> type[nn.Module] | None:
     """Which of the layers that are read a module is; a subclass counts if it computes the same."""
     for kind in type(layer).__mro__:
         if kind in (nn.Linear, *CONVOLUTIONS, *NORMS, *HOMOGENEOUS, *MAXIMA):
-            return kind if type(layer).forward is getattr(kind, "forward", None) else None
+            same = all(getattr(type(layer), name, None) is getattr(kind, name, None) for name in COMPUTING)
+            return kind if same and not any(name in vars(layer) for name in COMPUTING) else None
     return None
 
 

@@ -1,6 +1,5 @@
 """From a model, inputs and an explainer to what the enclosures work on; or a sentence on why that cannot be."""
 
-import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -14,8 +13,10 @@ from r2et.enclosure.pairs import Pairs
 from r2et.enclosure.reading import extract
 from r2et.errors import ModelError
 from r2et.explainers import Explainer, Gradient, GradientTimesInput, SmoothGrad
+from r2et.numerics.modes import copied
 from r2et.numerics.values import check_k
 from r2et.scores import Score, runner_up_class
+from r2et.validate.tracing import check_traceable
 
 #: the explainers whose derivatives can be enclosed; a subclass may explain something else
 ENCLOSED = (Gradient, GradientTimesInput, SmoothGrad)
@@ -78,7 +79,8 @@ class Reading:
     @staticmethod
     def of(model: nn.Module, x: Tensor, explainer: Explainer) -> "Reading":
         """A copy of the model in evaluation mode."""
-        exact = copy.deepcopy(model).double().eval()
+        check_traceable(model)
+        exact = copied(model).double().eval()
         for parameter in exact.parameters():
             parameter.requires_grad_(False)
         return Reading(exact, extract(exact, x.shape[1:]), replace(explainer, score=certified_score(explainer)))

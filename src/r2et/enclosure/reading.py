@@ -12,6 +12,7 @@ from torch import Tensor, fx, nn
 
 from r2et.enclosure.activations import Activation, MaxPool, activation, known
 from r2et.enclosure.affine import Affine
+from r2et.enclosure.jacobian import SMALLEST
 from r2et.enclosure.layers import (
     AS_MODULES,
     CONVOLUTIONS,
@@ -23,10 +24,11 @@ from r2et.enclosure.layers import (
     kind_of,
 )
 from r2et.enclosure.network import INPUT, Layer, Network
-from r2et.errors import ModelError
-from r2et.numerics.modes import evaluating
+from r2et.errors import ModelError, in_words
+from r2et.numerics.modes import buffers_kept, evaluating
+from r2et.numerics.preflight import check_ready
 from r2et.numerics.values import check_count, check_kind
-from r2et.validate.tracing import HOOKS, Trace, plain_leaf, trace
+from r2et.validate.tracing import HOOKS, Trace, check_traceable, plain_leaf, trace
 
 #: what `x.size(0)` stands for while a model is read
 _BATCH = object()
@@ -47,7 +49,9 @@ def extract(model: nn.Module, shape: torch.Size, detach: bool = True) -> Network
     check_kind("shape", shape, tuple, "x.shape[1:]")
     for size in shape:
         check_count("shape", size)
-    with evaluating(model):
+    check_ready(model)
+    # a forward that counts its passes counts the one that reads it, too
+    with evaluating(model), buffers_kept(model):
         return _Reader(model, shape, detach).network()
 
 
@@ -61,11 +65,17 @@ class _Reader:
     def __init__(self, model: nn.Module, shape: torch.Size, detach: bool) -> None:
         self.model, self.shape, self.detach = model, shape, detach
         self.layers: list[Layer] = []
+        check_traceable(model)
         for name, layer in model.named_modules():
             if any(getattr(layer, hooks, None) for hooks in HOOKS):
                 raise ModelError(
                     f"layer {name!r} ({type(layer).__name__}) has hooks, which may change what it computes: "
                     'remove them, or use method="smoothing"'
+                )
+            if "forward" in vars(layer):
+                raise ModelError(
+                    f"layer {name!r} ({type(layer).__name__}) has a forward of its own, which is not its class's: "
+                    'delete the attribute, write a class, or use method="smoothing"'
                 )
         self.modules = dict(model.named_modules())
 
@@ -77,7 +87,7 @@ class _Reader:
             if node.op == "output":
                 result = fx.node.map_arg(node.args[0], lambda n: values[n])
             else:
-                values[node] = self._evaluate(node, values)
+                values[node] = self._read(node, values)
         if not isinstance(result, Affine) or result.bias.ndim != 2:
             raise ModelError("the model must return one tensor of logits (N, classes) for a certificate")
         logits = _layer("logits", None, result)
@@ -90,8 +100,14 @@ class _Reader:
         if not direct:
             raise ModelError("the model's logits do not depend on its input")
         base = torch.cat(list(direct.values()))
+        lengths = base.norm(dim=1)
+        if ((base != 0).any(1) & (lengths < SMALLEST)).any():
+            raise ModelError(
+                f"weights next to the input are so small (below {SMALLEST:g}) that their squares vanish: "
+                "rescale the model, or set them to zero"
+            )
         gram = base @ base.T if len(base) <= 2048 else None
-        return Network(tuple(self.layers), logits, base, blocks, gram, base.norm(dim=1))
+        return Network(tuple(self.layers), logits, base, blocks, gram, lengths)
 
     def _trace(self) -> Trace:
         if known(self.model) or kind_of(self.model) is not None:
@@ -110,6 +126,17 @@ class _Reader:
     def _constant(self, tensor: Tensor) -> Tensor:
         tensor = tensor.detach() if self.detach else tensor
         return tensor.double() if tensor.is_floating_point() else tensor
+
+    def _read(self, node: fx.Node, values: dict[fx.Node, Any]) -> Any:
+        try:
+            return self._evaluate(node, values)
+        except ModelError:
+            raise
+        except Exception as error:
+            raise ModelError(
+                f"step {node.name!r} of {type(self.model).__name__} cannot be read for a certificate "
+                f'({in_words(error)}); use layers that are known, or method="smoothing"'
+            ) from error
 
     def _evaluate(self, node: fx.Node, values: dict[fx.Node, Any]) -> Any:
         if node.op == "placeholder":
@@ -152,10 +179,11 @@ class _Reader:
         in_place = (
             getattr(layer, "inplace", False) or node.kwargs.get("inplace") or name in ("iadd", "isub", "imul")
         )
-        overwrites = (node.op == "call_method" and name.endswith("_")) or name in ("relu_", "leaky_relu_")
-        if not (in_place or overwrites) or not node.args:
+        # not __getitem__ and the like
+        overwrites = name.endswith("_") and not name.endswith("__")
+        if not (in_place or overwrites):
             return
-        changed = node.args[0]
+        changed = next(iter([*node.args, *node.kwargs.values()]), None)
         while isinstance(changed, fx.Node):
             if len(changed.users) > 1:
                 raise ModelError(

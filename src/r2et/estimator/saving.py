@@ -9,10 +9,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from r2et.checkpoints import load_model, save_model
-from r2et.errors import CheckpointError, InputError
+from r2et.errors import CheckpointError, InputError, in_words
 from r2et.estimator.inputs import check_parameters
 from r2et.estimator.search import Sanity
-from r2et.files.reading import in_words, typed
+from r2et.files.reading import typed
 from r2et.numerics.values import quoted
 from r2et.tables.encoding import Encoding
 

@@ -12,7 +12,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from r2et.errors import DataError, InputError
+from r2et.errors import DataError, InputError, in_words
 from r2et.numerics.values import quoted
 
 #: bytes; what r2et writes is far smaller
@@ -50,27 +50,6 @@ def regular_file(path: Path_, error: type[InputError] = DataError) -> Path:
         kind = next((word for is_kind, word in _KINDS if is_kind(mode)), "something else")
         raise error(f"{quoted(path)} is {kind}, not a file")
     return Path(path)
-
-
-def shortened(text: str, most: int = 600) -> str:
-    """A text, cut in the middle if it is long.
-
-    >>> shortened("0123456789" * 99, 20)
-    '0123456789 ... 56789'
-    """
-    return text if len(text) <= most else f"{text[: most // 2]} ... {text[-most // 4 :]}"
-
-
-def in_words(error: BaseException) -> str:
-    """The first line of an exception; of the operating system's without number and path, else with its type.
-
-    >>> in_words(KeyError("age")), in_words(OSError(36, "File name too long", "x" * 999))
-    ("KeyError: 'age'", 'File name too long')
-    """
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    told = shortened(next(iter(str(error).strip().splitlines()), ""))
-    return f"{type(error).__name__}: {told}" if told else type(error).__name__
 
 
 def read_json(path: Path_, error: type[InputError] = InputError) -> Any:

@@ -11,8 +11,8 @@ from typing import IO, Any, Literal
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from r2et.errors import DataError
-from r2et.files.reading import in_words, regular_file
+from r2et.errors import DataError, in_words
+from r2et.files.reading import regular_file
 from r2et.numerics.values import quoted
 
 Array = NDArray[Any]

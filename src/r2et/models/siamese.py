@@ -1,6 +1,5 @@
 """Siamese networks on pairs, and the classifier of single inputs that goes with them (App. B.1, B.2.3)."""
 
-import copy
 from typing import Any
 
 import torch
@@ -8,6 +7,7 @@ from torch import Tensor, nn
 
 from r2et.errors import InputError, ModelError
 from r2et.models.architecture import check_layers, confirmed, traced
+from r2et.numerics.modes import copied
 from r2et.numerics.values import check_count
 
 #: added to squared lengths: 1 / 10,000 as a length, far below any embedding of a trained network
@@ -97,7 +97,7 @@ class SingleInput(nn.Module):
         check_count("classes", classes)
         check_layers("a classifier", width, classes)
         self.retrain = retrain
-        self.embedding = copy.deepcopy(embedding).requires_grad_(retrain)
+        self.embedding = copied(embedding).requires_grad_(retrain)
         self.head = nn.Linear(width, classes)
         self.train(self.training)
 

@@ -1,5 +1,6 @@
 """What looking at a model must leave as it was: the mode of its layers, its buffers, and the random states."""
 
+import copy
 import pickle
 import random
 import threading
@@ -10,6 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+
+from r2et.errors import InputError, ModelError, in_words
 
 
 class _Here(threading.local):
@@ -82,6 +85,43 @@ def _leave(layers: list[nn.Module]) -> None:
                 layer.training = mode
 
 
+def copied(model: nn.Module) -> nn.Module:
+    """A deep copy of a model, also where a forward pass has left results in it.
+
+    Weights that `torch.nn.utils.spectral_norm` computes and activations that a model remembers belong to a graph,
+    which `copy.deepcopy` refuses: they are copied as numbers.
+
+    >>> model = torch.nn.utils.weight_norm(nn.Linear(2, 2))
+    >>> _ = model(torch.zeros(1, 2))
+    >>> copied(model).weight.requires_grad
+    False
+    """
+    left = {
+        id(tensor): tensor.detach().clone()
+        for layer in model.modules()
+        for tensor in _tensors([vars(layer), layer._buffers])
+        if not tensor.is_leaf
+    }
+    try:
+        return copy.deepcopy(model, left)
+    except Exception as error:
+        raise ModelError(
+            f"{type(model).__name__} cannot be copied ({in_words(error)}), and r2et works on a copy: give it "
+            "a __deepcopy__, or keep what is no part of the model outside of it"
+        ) from error
+
+
+def _tensors(values: Any) -> Iterator[Tensor]:
+    """The tensors in a value, in lists, tuples and dictionaries too."""
+    if isinstance(values, Tensor):
+        yield values
+    elif isinstance(values, dict):
+        yield from _tensors(list(values.values()))
+    elif isinstance(values, list | tuple):
+        for value in values:
+            yield from _tensors(value)
+
+
 @contextmanager
 def buffers_kept(model: nn.Module) -> Iterator[None]:
     """Give buffers that a forward pass changed their values back, and their places if it replaced them."""
@@ -101,6 +141,35 @@ def buffers_kept(model: nn.Module) -> Iterator[None]:
                     buffer.copy_(value)
                 if layer._buffers.get(name) is not buffer:
                     layer._buffers[name] = buffer
+
+
+@contextmanager
+def weights_kept(model: nn.Module, name: str) -> Iterator[None]:
+    """Give weights that other people's code changed their values back, and raise: it measured another model.
+
+    Args:
+        model: whose parameters must stay.
+        name: of the code, for the message.
+    """
+    saved = {key: (parameter, parameter.detach().clone()) for key, parameter in model.named_parameters()}
+    written: list[str] = []
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for key, (parameter, value) in saved.items():
+                if parameter.shape != value.shape:
+                    parameter.data = value
+                elif torch.allclose(parameter, value, rtol=0.0, atol=0.0, equal_nan=True):
+                    continue
+                else:
+                    parameter.copy_(value)
+                written.append(key)
+    if written:
+        raise InputError(
+            f"{name} changed the model's weights, first {written[0]!r}; they are what they were again, and what "
+            "it found is about another model: let it work on copy.deepcopy(model)"
+        )
 
 
 @contextmanager

@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
-from r2et.errors import InputError, ModelError
+from r2et.errors import InputError, ModelError, in_words
 from r2et.numerics.checks import check_logits
 from r2et.numerics.modes import buffers_kept, evaluating, random_states_kept
 
@@ -56,12 +57,12 @@ def measuring(model: nn.Module, x: Tensor, gradient: bool = True) -> Iterator[No
     Traceback (most recent call last):
     r2et.numerics.checks.ModelError: the model cannot be run on inputs of shape (5, 4) and dtype torch.float32: ...
     """
-    check_module(model)
+    check_ready(model)
     with evaluating(model):
         if id(model) in _HERE.models:
             yield
             return
-        with buffers_kept(model):
+        with buffers_kept(model), derivative_errors():
             preflight(model, x, gradient)
             with trusted(model):
                 yield
@@ -90,6 +91,18 @@ def check_module(model: object) -> None:
         f"model must be a torch.nn.Module that maps (N, *features) to logits (N, C), got {kind}; wrap a function "
         "or another library's model in a module whose forward returns differentiable logits"
     )
+
+
+def check_ready(model: object) -> None:
+    """Raise unless this is a module with all of its weights: a look at a lazy one would make them."""
+    check_module(model)
+    assert isinstance(model, nn.Module)
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if is_lazy(tensor):
+            raise ModelError(
+                f"{name} of the model has no values yet, its shape comes from the first input: run the model "
+                "once, model(x[:2]), before it is measured"
+            )
 
 
 def preflight(model: nn.Module, x: Tensor, gradient: bool = True) -> None:
@@ -150,7 +163,7 @@ def flaw(model: nn.Module, x: Tensor, gradient: bool = True) -> Flaw | None:
         for _ in range(PASSES if draws else 1):
             with torch.set_grad_enabled(gradient):
                 again = run(model, few, x, gradient).detach()
-            if _apart(first, again, few, share=0.1 if draws else 1.0):
+            if apart(first, again, few, share=0.1 if draws else 1.0):
                 return _random(first, again)
         with torch.no_grad():
             return _company(model, few, x, first)
@@ -213,6 +226,32 @@ def foreign_errors(model: nn.Module, x: Tensor) -> Iterator[None]:
         raise ModelError(_cause(model, x, error)) from error
 
 
+#: what torch says about a model that has no derivative, or no second one, and what to do about it
+_NO_DERIVATIVE = {
+    "modified by an inplace operation": (
+        "a layer overwrites a value that its derivative needs: use inplace=False, and h = torch.relu(h) instead "
+        "of h.relu_()"
+    ),
+    "derivative for ": (
+        "an operation of the model cannot be differentiated twice, which this needs: r2et.validate.check names "
+        "it; for attention run this inside `with torch.nn.attention.sdpa_kernel(SDPBackend.MATH):`"
+    ),
+    "use_reentrant=True": "the model uses checkpoints that torch.autograd.grad refuses: use use_reentrant=False",
+}
+
+
+@contextmanager
+def derivative_errors() -> Iterator[None]:
+    """Turn what torch says when a model cannot be differentiated into a ModelError; other errors pass."""
+    try:
+        yield
+    except RuntimeError as error:
+        cause = next((repair for words, repair in _NO_DERIVATIVE.items() if words in str(error)), None)
+        if cause is None:
+            raise
+        raise ModelError(f"{cause} ({in_words(error)})") from error
+
+
 def _cause(model: nn.Module, x: Tensor, error: Exception) -> str:
     text = (str(error).strip().splitlines() or ["no message"])[0]
     quoted = f"{type(error).__name__}: {text}"
@@ -245,7 +284,7 @@ def _company(model: nn.Module, few: Tensor, x: Tensor, first: Tensor) -> Flaw | 
         other = run(model, batch, x)
     except ModelError as error:
         return None if len(few) == 1 else _batch_dependent(f"a row alone cannot be run: {error}")
-    if not _apart(first[:1], other[:1], few):
+    if not apart(first[:1], other[:1], few):
         return None
     return _batch_dependent(
         f"the first row has logits {_listed(first)} in one batch and {_listed(other)} in another"
@@ -271,7 +310,7 @@ def _batch_dependent(seen: str) -> Flaw:
     )
 
 
-def _apart(first: Tensor, second: Tensor, x: Tensor, share: float = 1.0) -> bool:
+def apart(first: Tensor, second: Tensor, x: Tensor, share: float = 1.0) -> bool:
     """Whether logits of the same rows differ by more than rounding."""
     tolerance = max(TOLERANCES.get(dtype, 0.0) for dtype in (first.dtype, x.dtype))
     if x.device.type != "cpu":

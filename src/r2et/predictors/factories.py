@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from r2et.errors import InputError, ModelError
-from r2et.files.reading import in_words, parse_json, regular_file
+from r2et.errors import InputError, ModelError, in_words
+from r2et.files.reading import parse_json, regular_file
 from r2et.numerics.values import check_kind, check_text, quoted, suggestion
 
 _PATTERN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")

@@ -1,6 +1,5 @@
 """Every training method of the paper by name (Table 1), and beside them the scale-free form and a linear model."""
 
-import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ from torch import nn
 from r2et import models
 from r2et.errors import InputError
 from r2et.explainers import Explainer
+from r2et.numerics.modes import copied
 from r2et.numerics.values import check_choice, check_k, check_kind, check_seed
 from r2et.objectives import (
     R2ET,
@@ -218,7 +218,7 @@ def train_method(
     if vanilla is not None:
         if method.changes_architecture:
             raise InputError(f"method {name!r} is another architecture, it cannot retrain a model")
-        model = copy.deepcopy(vanilla)
+        model = copied(vanilla)
         retraining = Retraining(
             vanilla,
             k=k,

@@ -16,8 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from r2et.errors import DataError, InputError
-from r2et.files.reading import file_digest, in_words, regular_file
+from r2et.errors import DataError, InputError, in_words
+from r2et.files.reading import file_digest, regular_file
 from r2et.files.unpacking import allowed, check_gzip, too_large
 from r2et.numerics.values import check_kind, check_path, quoted, suggestion
 

@@ -1,6 +1,5 @@
 """The training loop: a ladder of small steps, each of which a subclass can replace."""
 
-import copy
 import hashlib
 import math
 import time
@@ -21,6 +20,7 @@ from r2et import metrics
 from r2et.checkpoints import models as checkpoints
 from r2et.errors import CheckpointError, InputError
 from r2et.files.reading import typed
+from r2et.numerics.modes import copied
 from r2et.numerics.values import check_kind
 from r2et.objectives import Loss, Objective
 from r2et.progress import Advance, progress_bar
@@ -229,7 +229,7 @@ class Trainer:
 
     def _prepare(self) -> None:
         if self.retraining is not None:
-            reference = copy.deepcopy(self.retraining.reference).eval().requires_grad_(False)
+            reference = copied(self.retraining.reference).eval().requires_grad_(False)
             self.retraining = replace(self.retraining, reference=reference.to(self.fabric.device))
             self.reference_auc = metrics.auc(
                 reference, self.fabric.to_device(self.validation.x), self.validation.y

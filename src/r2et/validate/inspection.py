@@ -11,7 +11,7 @@ from r2et.numerics.attention import math_attention
 from r2et.numerics.autograd import forward
 from r2et.numerics.checks import check_differentiable, check_inputs, check_logits
 from r2et.numerics.modes import buffers_kept, evaluating, random_states_kept
-from r2et.numerics.preflight import check_module, check_tensors, flaw, foreign_errors, trusted
+from r2et.numerics.preflight import check_ready, check_tensors, flaw, foreign_errors, trusted
 from r2et.numerics.values import check_count, check_kind
 from r2et.scores import predicted_class
 from r2et.validate.findings import activation_findings, mode_findings, ranking_findings, saturation_findings
@@ -42,7 +42,7 @@ def check(model: nn.Module, x: Tensor, k: int | None = None, explainer: Explaine
     [('dropout', "layer '2' (Dropout)"), ('piecewise-linear', "layer '1' (ReLU)"),
      ('training-mode', 'the model (Sequential)')]
     """
-    check_module(model)
+    check_ready(model)
     check_inputs(x)
     check_tensors(model, x)
     explainer = Gradient() if explainer is None else explainer
@@ -83,7 +83,7 @@ def piecewise_linear(model: nn.Module, x: Tensor) -> bool:
     >>> piecewise_linear(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)), torch.randn(8, 3))
     True
     """
-    check_module(model)
+    check_ready(model)
     check_inputs(x)
     with evaluating(model), buffers_kept(model), random_states_kept(x.device):
         calls, _ = record(model, x[:FEW_ROWS].clone())

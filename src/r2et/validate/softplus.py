@@ -1,6 +1,5 @@
 """A smooth copy of a model: softplus in place of ReLU (the paper's baseline SP)."""
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from r2et.errors import ModelError
+from r2et.numerics.modes import copied
 from r2et.numerics.preflight import check_module
 from r2et.numerics.values import check_positive
 from r2et.validate.tracing import trace
@@ -42,7 +42,7 @@ def smooth(model: nn.Module, beta: float = 5.0) -> nn.Module:
             f"{type(model).__name__} is compiled by TorchScript and cannot be rewritten: smooth the model "
             "before torch.jit.script or torch.jit.trace"
         )
-    result = _swap_layers(copy.deepcopy(model), beta)
+    result = _swap_layers(copied(model), beta)
     return SmoothCalls(result, beta) if _may_call_relu(result) else result
 
 

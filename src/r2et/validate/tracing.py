@@ -4,8 +4,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, fx, nn
 
+from r2et.errors import ModelError
 from r2et.numerics.twins import twin
 
 Leaf = Callable[[nn.Module], bool]
@@ -39,8 +41,19 @@ def trace(model: nn.Module, leaf: Leaf) -> Trace:
     >>> [node.target for node in trace(model, plain_leaf).graph.nodes]
     ['input', '0', '1', 'output']
     """
+    check_traceable(model)
     root = twin(model)
     return Trace(_Tracer().record(root, leaf), root)
+
+
+def check_traceable(model: nn.Module) -> None:
+    """Raise for a module that has no twin: symbols would be put on the model itself."""
+    for name, layer in model.named_modules():
+        if isinstance(layer, torch.jit.ScriptModule):
+            which = f"layer {name!r}" if name else "the model"
+            raise ModelError(
+                f"{which} is compiled by TorchScript and cannot be looked into: use what it was compiled from"
+            )
 
 
 def plain_leaf(layer: nn.Module) -> bool:

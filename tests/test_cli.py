@@ -332,7 +332,7 @@ def test_an_interrupted_run_ends_with_its_own_code(run, tmp_path, monkeypatch):
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(r2et.training, "train_method", interrupt)
+    monkeypatch.setattr(r2et.recipes, "train_method", interrupt)
     found = run("train", "-o", tmp_path / "run")
     assert found.code == 130
     assert "Traceback" not in found.err

@@ -101,7 +101,7 @@ CALLS: dict[str, Call] = {
     **{f"{name}.__call__": _attack(attack) for name, attack in ATTACKS.items()},
     **{
         f"{name}.attack": lambda model, x, y, a=attack: a.attack(
-            model, x.detach(), attacks.Domain(), 0, lambda units: None
+            model, x.detach(), r2et.Domain(), 0, lambda units: None
         )
         for name, attack in ATTACKS.items()
     },
@@ -785,10 +785,10 @@ SLOW = ("WorstCase", "TrustRegion", "MinimalFlip", "BoundaryAttack")
 
 @pytest.mark.parametrize("name", [name for name in CALLS if not name.startswith(SLOW)])
 def test_one_call_looks_at_the_model_once(name, monkeypatch):
-    from r2et import _preflight
+    from r2et.numerics import preflight
 
-    looks, look = [], _preflight.preflight
-    monkeypatch.setattr(_preflight, "preflight", lambda *args: (looks.append(args), look(*args)))
+    looks, look = [], preflight.preflight
+    monkeypatch.setattr(preflight, "preflight", lambda *args: (looks.append(args), look(*args)))
     CALLS[name](net(), *rows())
     assert len(looks) == (0 if name in NO_LOOK else 2 if name in TWO_CALLS else 1)
 

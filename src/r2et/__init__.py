@@ -1,7 +1,8 @@
 """Explanations that stay put: measure, attack, certify and train for stable top-k salient features."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from r2et.lazy import lazily
 
 if TYPE_CHECKING:
     from r2et import (
@@ -55,7 +56,7 @@ __all__ = [
     "validate",
 ]
 
-# Where each name lives. Nothing is imported before it is used: `r2et --version` needs no torch.
+#: where each name lives; nothing is imported before it is used, so that `r2et --version` needs no torch
 _HOMES = {
     "Domain": "domain",
     "StableClassifier": "estimator",
@@ -89,13 +90,7 @@ _INNER = (
     "training",
 )
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"r2et.{_HOMES[name]}"), name)
-    if name in __all__ or name in _INNER:
-        return importlib.import_module(f"r2et.{name}")
-    raise AttributeError(f"module 'r2et' has no attribute {name!r}")
+__getattr__ = lazily("r2et", dict.fromkeys((*__all__, *_INNER), "") | _HOMES)
 
 
 def __dir__() -> list[str]:

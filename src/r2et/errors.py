@@ -1,5 +1,7 @@
 """What goes wrong in words: every message quotes the input and says what to do about it."""
 
+__all__ = ["CheckpointError", "DataError", "InputError", "ModelError"]
+
 
 class InputError(ValueError):
     """Something a user passed in cannot be used."""

@@ -1,7 +1,8 @@
 """The paper's tables and figures as a resumable grid of cells, on one machine or on many."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from r2et.lazy import lazily
 
 if TYPE_CHECKING:
     from r2et_bench.cells import Cell
@@ -44,11 +45,7 @@ _HOMES = {
     "find_plan": "plans",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'r2et_bench' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"r2et_bench.{_HOMES[name]}"), name)
+__getattr__ = lazily("r2et_bench", _HOMES)
 
 
 def __dir__() -> list[str]:

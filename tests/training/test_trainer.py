@@ -586,7 +586,8 @@ def test_kill_9_and_resume_equals_an_uninterrupted_run(tmp_path, when):
         import os, signal, sys
         from r2et import fit
         from r2et.objectives import R2ET
-        from r2et.training import Trainer, checkpoints
+        from r2et.checkpoints import models as checkpoints
+        from r2et.training import Trainer
         from tests.training.toy import net, problem
 
         def die():

@@ -37,7 +37,7 @@ def regular_file(path: Path_, error: type[InputError] = DataError) -> Path:
 
     >>> regular_file("/dev/null")
     Traceback (most recent call last):
-    r2et.numerics.checks.DataError: '/dev/null' is a device, not a file
+    r2et.errors.DataError: '/dev/null' is a device, not a file
     """
     try:
         mode = Path(path).stat().st_mode
@@ -102,7 +102,7 @@ def typed(value: Any, kind: type[T], where: str, error: type[InputError] = Input
     (0.5, 1)
     >>> typed({"k": [8, "x"]}, dict[str, list[int]], "a.json")
     Traceback (most recent call last):
-    r2et.numerics.checks.InputError: a.json: k[1] should be a whole number, it is 'x'
+    r2et.errors.InputError: a.json: k[1] should be a whole number, it is 'x'
     """
     try:
         fitted: T = _fit(value, kind, "")

@@ -81,7 +81,7 @@ def whole_numbers(name: str, values: Sequence[int], length: int | None = None) -
     [16, 32]
     >>> whole_numbers("filters", 16, 2)
     Traceback (most recent call last):
-    r2et.numerics.checks.InputError: filters must be a list of 2 whole numbers, got filters=16
+    r2et.errors.InputError: filters must be a list of 2 whole numbers, got filters=16
     """
     listed = isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping)
     found = list(values) if listed and getattr(values, "ndim", 1) == 1 else []
@@ -98,7 +98,7 @@ def check_layers(model: str, *sizes: int) -> None:
 
     >>> check_layers("an MLP", 10**6, 10**6, 2)
     Traceback (most recent call last):
-    r2et.numerics.checks.InputError: an MLP with layers of 1000000 x 1000000 needs 1.0e+12 weights: make it smaller
+    r2et.errors.InputError: an MLP with layers of 1000000 x 1000000 needs 1.0e+12 weights: make it smaller
     """
     for before, after in itertools.pairwise(sizes):
         if before * after > MOST_WEIGHTS:
@@ -117,7 +117,7 @@ def check_shape(x: Tensor, features: Sequence[int | str], model: str) -> None:
     >>> check_shape(torch.zeros(2, 3, 8, 8), (3, "height", "width"), "a net")
     >>> check_shape(torch.zeros(2, 8, 8), (1, 8, 8), "a net")
     Traceback (most recent call last):
-    r2et.numerics.checks.InputError: a net takes inputs of shape (N, 1, 8, 8), got (2, 8, 8)
+    r2et.errors.InputError: a net takes inputs of shape (N, 1, 8, 8), got (2, 8, 8)
     """
     if traced(x):
         return

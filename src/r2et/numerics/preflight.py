@@ -55,7 +55,7 @@ def measuring(model: nn.Module, x: Tensor, gradient: bool = True) -> Iterator[No
     >>> with measuring(nn.Linear(3, 2), torch.zeros(5, 4)):
     ...     pass
     Traceback (most recent call last):
-    r2et.numerics.checks.ModelError: the model cannot be run on inputs of shape (5, 4) and dtype torch.float32: ...
+    r2et.errors.ModelError: the model cannot be run on inputs of shape (5, 4) and dtype torch.float32: ...
     """
     check_ready(model)
     with evaluating(model):

@@ -4,11 +4,9 @@ from r2et.predictors.factories import load_from_factory
 from r2et.predictors.models import OpenedModel, open_model
 from r2et.predictors.programs import Program, load_program
 from r2et.predictors.subjects import Subject, choose_rows, from_data_set, from_table
-from r2et.tables.origins import Origin
 
 __all__ = [
     "OpenedModel",
-    "Origin",
     "Program",
     "Subject",
     "choose_rows",

@@ -772,15 +772,51 @@ def test_a_model_without_the_derivatives_that_an_attack_needs_is_named(model, wo
         attacks.ERAttack(k=K, radius=0.1, steps=2)(model(), X)
 
 
+SLOW = ("WorstCase", "TrustRegion", "MinimalFlip", "BoundaryAttack")
+
+
+# --- settings of torch -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["SmoothGrad.__call__", "MSEAttack.__call__", "certify", "thickness", "audit"])
+def test_the_default_dtype_does_not_decide_a_result(name):
+    from r2et.explain import averaged
+
+    (x, y), model = rows(), net()
+    found = []
+    for dtype in (torch.float32, torch.float64):
+        averaged._standard_noise.cache_clear()
+        torch.set_default_dtype(dtype)
+        try:
+            found.append(CALLS[name](model, x, y))
+        finally:
+            torch.set_default_dtype(torch.float32)
+    assert same(*found)
+
+
+@pytest.mark.parametrize("name", ["MSEAttack.__call__", "NoiseAttack.__call__", "Gradient.__call__"])
+def test_the_default_device_does_not_decide_where_numbers_are_drawn(name):
+    (x, y), model = rows(), net()
+    expected = CALLS[name](model, x, y)
+    with torch.device("meta"):
+        assert same(CALLS[name](model, x, y), expected)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_no_grad_around_a_measurement_changes_nothing(name):
+    if not name.startswith(SLOW):
+        (x, y), model = rows(), net()
+        with torch.no_grad():
+            result = CALLS[name](model, x, y)
+        assert same(result, CALLS[name](model, x, y))
+
+
 # --- how often --------------------------------------------------------------------------------------------------
 
 #: they look at layers or draw without the model
 NO_LOOK = {"piecewise_linear", "extract", "path_explanations", "GaussianNeighbours.draw", "UniformNeighbours.draw"}
 #: one call is made of two
 TWO_CALLS = {"adversarial_auc"}
-
-
-SLOW = ("WorstCase", "TrustRegion", "MinimalFlip", "BoundaryAttack")
 
 
 @pytest.mark.parametrize("name", [name for name in CALLS if not name.startswith(SLOW)])

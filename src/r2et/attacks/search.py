@@ -318,8 +318,8 @@ class Search:
             digest = hashlib.blake2b(
                 row.tobytes(), digest_size=7, key=str(self.seed).encode(), salt=draw.to_bytes(8, "little")
             ).digest()
-            generator = torch.Generator().manual_seed(int.from_bytes(digest, "little"))
-            draws.append(torch.randn(len(row) + extra, generator=generator, dtype=torch.float64))
+            own = torch.Generator("cpu").manual_seed(int.from_bytes(digest, "little"))
+            draws.append(torch.randn(len(row) + extra, generator=own, dtype=torch.float64, device="cpu"))
         numbers = torch.stack(draws).to(self.x)
         return numbers if extra else numbers.reshape(self.x.shape)
 

@@ -47,8 +47,8 @@ class RowNeighbours(Neighbours):
         noise = []
         for row in x.detach().cpu().double().flatten(start_dim=1).numpy():
             digest = hashlib.blake2b(row.tobytes(), digest_size=7, key=str(self.seed).encode()).digest()
-            own = torch.Generator().manual_seed(int.from_bytes(digest, "little"))
-            noise.append(torch.randn(samples, len(row), generator=own))
+            own = torch.Generator("cpu").manual_seed(int.from_bytes(digest, "little"))
+            noise.append(torch.randn(samples, len(row), generator=own, dtype=torch.float32, device="cpu"))
         drawn = torch.stack(noise, 1).to(x).unflatten(2, x.shape[1:])
         return (torch.add(x, part, alpha=self.sigma) for part in drawn)
 

@@ -30,10 +30,10 @@ def sharpened(attributions: Attributions, pairs: Pairs, radii: Tensor, first: Te
     smallest = radii.amin(1, keepdim=True)
     if not smallest.isfinite().all():
         return radii
-    shares = torch.arange(1, SHARP_STEPS + 1, device=radii.device) / SHARP_STEPS
+    shares = torch.arange(1, SHARP_STEPS + 1, dtype=radii.dtype, device=radii.device) / SHARP_STEPS
     # the integral cannot exceed the first-order radius
     end = torch.minimum(SHARP_END * smallest, torch.maximum(first.amin(1, keepdim=True), smallest))
-    enclosed = attributions.on_balls(end * shares.to(radii), tilted=True)
+    enclosed = attributions.on_balls(end * shares, tilted=True)
     numbers = radii.topk(min(SHARP, radii.shape[1]), 1, largest=False).indices
     before = radii.gather(1, numbers)
     return radii.scatter(1, numbers, torch.maximum(before, alone_radii(enclosed, pairs, numbers)))
@@ -44,9 +44,9 @@ def grid(first: Tensor) -> Tensor:
     usable = torch.where((first > 0) & first.isfinite(), first, torch.inf).amin(1)
     # beyond that, squares of pre-activations would overflow
     last = torch.where(usable.isfinite(), usable, 1.0).clamp_max(FARTHEST)
-    fine = torch.arange(1, FINE + 1, device=first.device) / FINE
-    growth = GROWTH ** torch.arange(1, COARSE + 1, device=first.device)
-    return last.unsqueeze(1) * torch.cat([fine, growth]).to(first)
+    fine = torch.arange(1, FINE + 1, dtype=first.dtype, device=first.device) / FINE
+    growth = GROWTH ** torch.arange(1, COARSE + 1, dtype=first.dtype, device=first.device)
+    return last.unsqueeze(1) * torch.cat([fine, growth])
 
 
 def order_radii(network: Network, x: Tensor, logits: Tensor, above: Tensor) -> Tensor:

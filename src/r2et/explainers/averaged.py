@@ -177,4 +177,6 @@ def _gauss_legendre(points: int) -> tuple[Tensor, Tensor]:
 
 @lru_cache(maxsize=8)
 def _standard_noise(seed: int, samples: int, shape: tuple[int, ...]) -> Tensor:
-    return torch.randn(samples, *shape, generator=torch.Generator().manual_seed(seed))
+    # the same numbers whatever torch's default dtype and device are
+    source = torch.Generator("cpu").manual_seed(seed)
+    return torch.randn(samples, *shape, generator=source, dtype=torch.float32, device="cpu")

@@ -30,7 +30,8 @@ def jacobian(scores: Tensor, x: Tensor, create_graph: bool = False, chunk_size: 
     for first in range(0, count, chunk_size):
         last = min(first + chunk_size, count)
         picks = torch.zeros(last - first, rows, count, dtype=flat.dtype, device=flat.device)
-        picks[torch.arange(last - first), :, torch.arange(first, last)] = 1
+        numbers = torch.arange(last - first, device=flat.device)
+        picks[numbers, :, first + numbers] = 1
         part = torch.autograd.grad(
             flat, x, picks, create_graph=create_graph, retain_graph=True, allow_unused=True, is_grads_batched=True
         )[0]

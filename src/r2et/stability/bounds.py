@@ -163,7 +163,8 @@ def _estimated(
 
     def rows(points: Tensor) -> Tensor:
         point, logits = forward(model, points)
-        scores = explainer.flatten(explainer.attribute(model, point, target, True, logits))
+        with torch.enable_grad():
+            scores = explainer.flatten(explainer.attribute(model, point, target, True, logits))
         return jacobian(scores, point).detach().reshape(*before.shape, -1)
 
     at_x = rows(x)

@@ -15,3 +15,7 @@ class DataError(InputError):
 
 class CheckpointError(InputError):
     """A file is not a complete r2et checkpoint."""
+
+
+class TrustError(CheckpointError):
+    """A file names code that is neither r2et's nor an installed plug-in's: it is not imported."""

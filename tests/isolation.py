@@ -115,7 +115,7 @@ def _tables(loaded: int) -> list[dict[Any, Any]]:
 def registries() -> Undo:
     """What has a name, and every table of constants of the library: activations, methods."""
     before = [(table, dict(table)) for table in _tables(len(sys.modules))]
-    known = [(vars(registry), _copied(vars(registry))) for registry in registry_module._REGISTRIES]
+    known = [(vars(registry), _copied(vars(registry))) for registry in registry_module._REGISTRIES.values()]
 
     def put_back() -> None:
         for state, old in known:

@@ -72,7 +72,7 @@ class Registry(Generic[T]):
         self.entries: dict[str, Entry[T]] = {}
         self._searched: tuple[str, ...] = ()
         self._refused: set[EntryPoint] = set()
-        _REGISTRIES.append(self)
+        _REGISTRIES[kind] = self
 
     # --- adding -------------------------------------------------------------------------------------------------
 
@@ -85,10 +85,10 @@ class Registry(Generic[T]):
         grid: Mapping[str, Sequence[Any]] | None = None,
     ) -> Callable[[S], S]:
         """Decorator: what is below is called so. The same class again, as in a notebook, takes its own place."""
+        if not isinstance(name, str) or not name or is_code(name):
+            raise InputError(f"the name of an own {self.kind} is a word without a colon, got {quoted(name)}")
 
         def add(thing: S) -> S:
-            if is_code(name) or not name:
-                raise InputError(f"the name of an own {self.kind} is a word without a colon, got {quoted(name)}")
             self._check(thing, name)
             known = self.entries.get(name)
             if known is not None and _path(known.thing) != _path(thing):
@@ -235,7 +235,7 @@ class Registry(Generic[T]):
             raise CheckpointError(f"{quoted(description)} does not describe an {self.kind}: {error}") from error
 
 
-_REGISTRIES: list[Registry[Any]] = []
+_REGISTRIES: dict[str, Registry[Any]] = {}
 _NOT_PLAIN = object()
 
 
@@ -263,7 +263,7 @@ def _refuse(point: EntryPoint, why: str, refused: set[EntryPoint]) -> None:
 
 def foreign_packages() -> set[str]:
     """The packages outside of r2et whose things are registered: what goes wrong in them is not r2et's fault."""
-    things = [entry.thing for registry in _REGISTRIES for entry in registry.entries.values()]
+    things = [entry.thing for registry in _REGISTRIES.values() for entry in registry.entries.values()]
     packages = {_path(thing).partition(":")[0].partition(".")[0] for thing in things}
     return packages - {"r2et", "r2et_bench", "__main__"}
 
@@ -281,7 +281,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         parts = [_plain(part) for part in value]
         return _NOT_PLAIN if any(part is _NOT_PLAIN for part in parts) else parts
-    for registry in _REGISTRIES:
+    for registry in _REGISTRIES.values():
         if is_dataclass(value) and not registry.instances and isinstance(value, registry.base):
             return {"kind": registry.kind, **registry.describe(value)}
     return _NOT_PLAIN
@@ -294,9 +294,8 @@ def _restored(value: Any, trust: Trust) -> Any:
         return value
     settings = dict(value)
     kind = settings.pop("kind", None)
-    for registry in _REGISTRIES:
-        if registry.kind == kind:
-            return registry.restore(settings, trust)
+    if isinstance(kind, str) and kind in _REGISTRIES:
+        return _REGISTRIES[kind].restore(settings, trust)
     raise CheckpointError(f"{quoted(value)} describes nothing that r2et knows")
 
 

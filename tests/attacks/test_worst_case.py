@@ -9,6 +9,7 @@ from torch import nn
 from r2et import Domain
 from r2et.attacks import BoundaryAttack, ERAttack, MinimalFlip, MSEAttack, NoiseAttack, WorstCase
 from r2et.attacks.worst_case import BETAS, EFFORT
+from r2et.errors import InputError
 from r2et.explainers import Gradient, GradientTimesInput
 from r2et.validate import piecewise_linear
 from tests.attacks.test_boundary import trained
@@ -281,3 +282,57 @@ def test_history_starts_with_the_clean_input():
 def test_bad_settings(settings, message):
     with pytest.raises(ValueError, match=message):
         WorstCase(**({"k": 2, "radius": 1.0} | settings))
+
+
+def test_members_of_ones_own_are_the_minimum_too():
+    model, x, explainer = cases()["tanh"]
+    shared = {"k": 3, "radius": 0.3, "explainer": explainer}
+    given = ["er", MSEAttack, BoundaryAttack(k=1, radius=9.0, steps=20, keep="last", norm="linf")]
+    attack = WorstCase(**shared, members=given)
+    alone = [ERAttack(**shared), MSEAttack(**shared), BoundaryAttack(**shared, steps=20)]
+    assert attack.attacks(piecewise=True) == attack.attacks(piecewise=False) == alone
+    assert attack.recipe == "WorstCase of ERAttack, MSEAttack, BoundaryAttack"
+    expected = torch.stack([member(model, x, seed=5).precision for member in alone]).amin(0)
+    assert torch.equal(attack(model, x, seed=5).precision, expected)
+    small, large = attack(model, x, seed=5, radii=(0.1, 0.3))
+    assert torch.equal(large.precision, expected)
+    assert bool((small.distance <= 0.1 + 1e-6).all())
+
+
+def test_the_recipe_can_be_a_member():
+    model, x, explainer = cases()["relu"]
+    shared = {"k": 3, "radius": 0.3, "explainer": explainer}
+    recipe, both = (
+        WorstCase(**shared, budget="fast"),
+        WorstCase(**shared, budget="fast", members=["worst-case", "noise"]),
+    )
+    assert both.attacks(piecewise=True)[0] == recipe
+    assert both.recipe == "WorstCase of WorstCase-1, NoiseAttack"
+    lowest = torch.minimum(recipe(model, x).precision, NoiseAttack(**shared)(model, x).precision)
+    assert torch.equal(both(model, x).precision, lowest)
+
+
+def test_only_members_of_ones_own_are_in_the_name():
+    """Audits and records quote it: without members it reads as before there were any."""
+    assert repr(WorstCase(k=2, radius=0.5)) == (
+        "WorstCase(k=2, radius=0.5, steps=1000, keep='best', flip_below=1.0, norm='l2', cap=None, "
+        "predictions=None, explainer=Gradient(reduce='abs', inputs=1, score='log-odds'), history=False, "
+        "budget='standard')"
+    )
+    assert "members=(NoiseAttack(k=2" in repr(WorstCase(k=2, radius=0.5, members=["noise"]))
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ("er", r"members must be a list of attacks .* got 'er'"),
+        ([], "got \\[\\]"),
+        (5, "got 5"),
+        (["err"], "unknown attack 'err': did you mean 'er'"),
+        ([nn.Linear], "must be a complete subclass"),
+        (["tests.models_with_answers:mlp"], "must be a complete subclass"),
+    ],
+)
+def test_members_that_are_no_attacks(members, message):
+    with pytest.raises(InputError, match=message):
+        WorstCase(k=2, radius=0.5, members=members)

@@ -1,5 +1,6 @@
 """What tests share although they should not: it is put back after each of them, so that their order is free."""
 
+import copy
 import importlib
 import logging
 import os
@@ -15,10 +16,22 @@ from typing import Any
 import numpy as np
 import torch
 
+from r2et import registry as registry_module
+from r2et.foreign import import_code
+
 #: settings that a shell may hold for other work; a test that needs one sets it
 FOREIGN = ("RAY_", "MLFLOW_", "OPTUNA_", "MPLBACKEND", "MPLCONFIGDIR", "CUBLAS_WORKSPACE_CONFIG")
 #: loaded before the first test, so that what a test registers in them can be told from what they hold
-REGISTRIES = ("r2et.data", "r2et.models", "r2et.enclosure.activations", "r2et.training")
+TABLES = ("r2et.enclosure.activations", "r2et.recipes", "r2et.training")
+#: likewise, every name of each
+REGISTRIES = (
+    "r2et.attacks:ATTACKS",
+    "r2et.data:DATA_SETS",
+    "r2et.explainers:EXPLAINERS",
+    "r2et.models:MODELS",
+    "r2et.objectives:OBJECTIVES",
+    "r2et_bench.subject:STUDIES",
+)
 
 Undo = Callable[[], Any]
 
@@ -100,16 +113,23 @@ def _tables(loaded: int) -> list[dict[Any, Any]]:
 
 
 def registries() -> Undo:
-    """Every table of constants of the library: data sets, models, activations, methods."""
+    """What has a name, and every table of constants of the library: activations, methods."""
     before = [(table, dict(table)) for table in _tables(len(sys.modules))]
+    known = [(vars(registry), _copied(vars(registry))) for registry in registry_module._REGISTRIES.values()]
 
     def put_back() -> None:
+        for state, old in known:
+            state.update(_copied(old))
         for table, entries in before:
             if table != entries:
                 table.clear()
                 table.update(entries)
 
     return put_back
+
+
+def _copied(state: dict[str, Any]) -> dict[str, Any]:
+    return {name: copy.copy(value) if isinstance(value, dict | set) else value for name, value in state.items()}
 
 
 def imports() -> Undo:
@@ -222,5 +242,7 @@ def prepare() -> None:
     for name in [name for name in os.environ if name.startswith(FOREIGN)]:
         del os.environ[name]
     os.environ["MPLBACKEND"] = "agg"
-    for name in REGISTRIES:
+    for name in TABLES:
         importlib.import_module(name)
+    for name in REGISTRIES:
+        import_code(name).names()

@@ -1,6 +1,9 @@
 import copy
 import json
 import math
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -9,7 +12,7 @@ from torch import nn
 
 import r2et
 from r2et import audit, metrics, models
-from r2et.attacks import ERAttack, MSEAttack, NoiseAttack, WorstCase
+from r2et.attacks import BoundaryAttack, ERAttack, MSEAttack, NoiseAttack, WorstCase
 from r2et.auditing import certifying
 from r2et.auditing.inputs import typical_spread
 from r2et.errors import InputError, ModelError
@@ -526,3 +529,68 @@ def test_a_quadratic_score_is_moved_where_its_gradient_says():
     assert found.attacks[0].changed > 0.5
     for name in ("A", "b"):
         assert getattr(model, name).grad is None
+
+
+# --- attacks of one's own ---------------------------------------------------------------------------------------
+
+
+def test_attacks_of_ones_own_stand_beside_noise_and_the_worst_case(fragile):
+    given = ["boundary", ERAttack, NearMiss(k=1, radius=9.0, norm="linf", keep="last")]
+    found = audit(fragile, X, Y, k=2, radii=RADII, budget="fast", steps=7, seed=4, attacks=given)
+    names = ["NoiseAttack", "BoundaryAttack", "ERAttack", "NearMiss", "WorstCase"]
+    assert [row.attack for row in found.attacks] == names * 2
+    rows = {(row.attack, row.radius): row for row in found.attacks}
+    expected = ERAttack(k=2, radius=2.0, steps=7)(fragile, X, seed=4, radii=RADII)[1]
+    assert rows["ERAttack", 2.0].precision == pytest.approx(float(expected.precision.mean()))
+    for radius in RADII:
+        assert rows["WorstCase", radius].precision <= min(rows[name, radius].precision for name in names)
+        assert rows["NearMiss", radius].distance <= radius + 1e-6
+    assert found.settings["recipe"] == "WorstCase of WorstCase-1, BoundaryAttack, ERAttack, NearMiss"
+    assert max(len(line) for line in found.summary().splitlines() if "NearMiss" in line) <= 80
+    assert "Quote the attack as WorstCase of WorstCase-1, BoundaryAttack" in page(found)
+    assert "MSE" not in page(found).split("All attacks in figures")[1].split("How to cite")[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearMiss(NoiseAttack):
+    """A thousandth of the budget along the first feature."""
+
+    def run(self, search):
+        step = torch.zeros_like(search.x)
+        step[:, 0] = 1e-3 * self.radius
+        search.submit(search.evaluate(search.project(search.x + step)))
+
+
+def page(found: r2et.auditing.Audit) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        found.to_html(f"{folder}/page.html")
+        return Path(folder, "page.html").read_text()
+
+
+def test_no_attacks_but_the_two_that_are_always_there(fragile, report):
+    found = audit(fragile, X, Y, k=2, radii=RADII, budget="fast", seed=4, attacks=[])
+    assert found.attacks == [row for row in report.attacks if row.attack in ("NoiseAttack", "WorstCase")]
+    assert found.settings["recipe"] == "WorstCase-1"
+    assert "recipe" not in report.settings
+
+
+def test_two_attacks_of_one_class_have_numbers(fragile):
+    given = [BoundaryAttack(k=2, radius=1.0, steps=5, loss=loss) for loss in ("hinge", "soft")]
+    found = audit(fragile, X, Y, k=2, radii=(0.5,), budget="fast", attacks=given)
+    assert [row.attack for row in found.attacks][1:3] == ["BoundaryAttack 1", "BoundaryAttack 2"]
+
+
+@pytest.mark.parametrize(
+    ("attacks", "message"),
+    [
+        ("er", "attacks must be a list such as .* got attacks='er'"),
+        (5, "got attacks=5"),
+        (["err"], "unknown attack 'err': did you mean 'er'"),
+        (["worst-case"], "WorstCase is in every audit: leave it out"),
+        ([NoiseAttack(k=2, radius=1.0)], "NoiseAttack is in every audit"),
+        ([nn.Linear], "must be a complete subclass"),
+    ],
+)
+def test_attacks_that_are_none(fragile, attacks, message):
+    with pytest.raises(InputError, match=message):
+        audit(fragile, X, Y, k=2, attacks=attacks)

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import r2et
+from r2et.attacks import ATTACKS
 from r2et.cli import demonstration, main
-from r2et.cli.attack import NAMES, SLOW
 from r2et.recipes import METHODS
 
 
@@ -406,7 +406,7 @@ def test_attack_writes_what_it_found(run, tmp_path, vanilla):
     assert not any(name.startswith("mse") for name in arrays)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ATTACKS.names())
 def test_every_attack_by_name(run, vanilla, name):
     options = ["--attack", name, "--radius", "2", "--limit", "12", "--budget", "fast", "--seed", "3"]
     steps = [] if name == "worst-case" else ["--steps", "6"]
@@ -427,7 +427,7 @@ def test_all_attacks_leave_out_the_slow_one_and_worst_case_is_the_worst(run, van
     path = tmp_path / "found.npz"
     found = run("attack", vanilla, "--radius", "2", "--limit", "12", "--steps", "5", "-o", path)
     at_80_columns(found.out)
-    names = [name for name in NAMES if name not in SLOW]
+    names = [name for name in ATTACKS.names() if not ATTACKS.find(name).thing.slow]
     arrays = np.load(path)
     lowest = min(float(arrays[f"{name}_precision"].mean()) for name in names)
     assert float(arrays["worst-case_precision"].mean()) == lowest < 1

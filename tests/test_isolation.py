@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import r2et
-from r2et.data import registry
+from r2et import data
 from r2et.enclosure import activations
 from tests.isolation import environment, imports, isolated
 
@@ -76,15 +76,16 @@ def test_registries():
     class Cube(nn.Module):
         pass
 
-    names, models = registry.names(), dict(r2et.models.MODELS)
+    names, models = data.names(), r2et.models.MODELS.names()
     with isolated():
-        registry.REGISTRY["own"] = registry.REGISTRY["digits"]
-        del registry.REGISTRY["adult"]
-        r2et.models.MODELS["own"] = Cube
+        data.DATA_SETS.register("own")(data.DATA_SETS.find("digits").thing)
+        del data.DATA_SETS.entries["adult"]
+        r2et.models.MODELS.register("own")(Cube)
+        assert "own" in r2et.models.MODELS.names()
         activations.register(Cube, lambda layer: activations.LeakyReLU())
         assert activations.known(Cube())
-    assert registry.names() == names
-    assert models == r2et.models.MODELS
+    assert data.names() == names
+    assert r2et.models.MODELS.names() == models
     assert not activations.known(Cube())
 
 

@@ -780,7 +780,7 @@ SLOW = ("WorstCase", "TrustRegion", "MinimalFlip", "BoundaryAttack")
 
 @pytest.mark.parametrize("name", ["SmoothGrad.__call__", "MSEAttack.__call__", "certify", "thickness", "audit"])
 def test_the_default_dtype_does_not_decide_a_result(name):
-    from r2et.explain import averaged
+    from r2et.explainers import averaged
 
     (x, y), model = rows(), net()
     found = []

@@ -1,6 +1,6 @@
 """What goes wrong in words: every message quotes the input and says what to do about it."""
 
-__all__ = ["CheckpointError", "DataError", "InputError", "ModelError"]
+__all__ = ["CheckpointError", "DataError", "InputError", "ModelError", "TrustError"]
 
 
 class InputError(ValueError):
@@ -17,6 +17,10 @@ class DataError(InputError):
 
 class CheckpointError(InputError):
     """A file is not a complete r2et checkpoint."""
+
+
+class TrustError(CheckpointError):
+    """A file names code that is neither r2et's nor an installed plug-in's: it is not imported."""
 
 
 def shortened(text: str, most: int = 600) -> str:

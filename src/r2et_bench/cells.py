@@ -16,7 +16,7 @@ class Cell:
 
     Args:
         data: name of the data set.
-        method: a key of `r2et.recipes.METHODS`.
+        method: as `r2et.recipes.find_method` takes it.
         settings: all hyper-parameters of the method.
         seed: of initialisation and training.
         preset: name of the data's preset, "cpu" or "paper".
@@ -60,7 +60,9 @@ class Cell:
     @property
     def name(self) -> str:
         """How its files are called."""
-        kind = f"{self.method}-retrained" if self.retrained else self.method
+        # the names of files have no colon everywhere
+        method = self.method.replace(":", ".")
+        kind = f"{method}-retrained" if self.retrained else method
         pairs = "" if self.boundary_pairs is None else f"-pairs{self.boundary_pairs}"
         return f"{self.data}-{kind}{pairs}-{self.seed}-{self.digest}"
 

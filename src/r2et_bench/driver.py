@@ -7,7 +7,7 @@ from typing import Any
 from r2et.errors import InputError
 from r2et.numerics.values import check_kind
 from r2et.progress import progress_bar
-from r2et.recipes import METHODS
+from r2et.recipes import find_method
 from r2et_bench.cells import Cell, cell_from
 from r2et_bench.executors import Executor
 from r2et_bench.plans import Plan, Study
@@ -107,7 +107,7 @@ class Run:
         plan = self.plan
         blank = Cell(data, method, seed=seed, preset=plan.preset, limit=plan.limit)
         preset = surroundings(blank)[1]
-        entry = METHODS[method]
+        entry = find_method(method)
         # where the paper retrains its networks, every method that can starts from the vanilla one
         retrained = retrained or entry.retrains
         if preset.retrains and method != "vanilla" and not entry.changes_architecture:
@@ -123,7 +123,7 @@ class Run:
     def _choose(self, name: str, methods: Sequence[str], vanilla: Cell) -> dict[str, Settings]:
         """The hyper-parameters of each method, found on the first seed; the search is a record of its own."""
         chosen: dict[str, Settings] = {}
-        retrained = [method for method in self.plan.retrained if METHODS[method].retrains]
+        retrained = [method for method in self.plan.retrained if find_method(method).retrains]
         every = [*methods, *(method for method in retrained if method not in methods)]
         for wanted in ([m for m in every if m not in COMBINED], [m for m in every if m in COMBINED]):
             searches: dict[str, Search] = {}

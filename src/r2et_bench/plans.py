@@ -14,7 +14,7 @@ class Study:
     """One thing that is measured on trained models.
 
     Args:
-        name: a key of `r2et_bench.studies.STUDIES`.
+        name: of `r2et_bench.subject.STUDIES`, or `package.module:function`, which is imported.
         settings: its arguments.
         methods: measured on these; None = on all.
         seeds: measured on so many first seeds; None = on all.
@@ -41,7 +41,7 @@ class Plan:
     Args:
         name: of `--preset`.
         data: data sets.
-        methods: rows of the tables, in their order.
+        methods: rows of the tables, in their order; objectives by name or `package.module:Class` are methods too.
         preset: of `r2et.training`, whose settings count where this plan gives none.
         schedule: options of `fit` for training from scratch.
         retraining: options of `fit` for retraining.

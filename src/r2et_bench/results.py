@@ -8,8 +8,9 @@ from typing import Any
 
 from r2et.errors import InputError
 from r2et.files.reading import typed
+from r2et.foreign import is_code
 from r2et.numerics.values import check_choice
-from r2et.recipes import METHODS
+from r2et.recipes import method_names, method_title
 from r2et_bench.driver import failures
 from r2et_bench.layout import Entry
 from r2et_bench.plans import PLANS, find_plan
@@ -47,7 +48,7 @@ class Row:
     @property
     def title(self) -> str:
         """The method as tables print it."""
-        return METHODS[self.method].title + (", lighter" if self.role == "lighter" else "")
+        return method_title(self.method) + (", lighter" if self.role == "lighter" else "")
 
     @property
     def ours(self) -> bool:
@@ -182,7 +183,8 @@ def load_results(store: Store, plans: Iterable[str] | None = None, data: Iterabl
 
 def _cell_record(store: Store, plan: str, entry: Record) -> Record | None:
     where = f"{str(store.path(plan, 'index'))!r} is not a benchmark's index"
-    check_choice(f"method in {str(store.path(plan, 'index'))!r}:", entry["method"], METHODS)
+    if not is_code(entry["method"]):
+        check_choice(f"method in {str(store.path(plan, 'index'))!r}:", entry["method"], method_names())
     # a foreign index must not make us read outside of its folder
     if Path(entry["name"]).name != entry["name"]:
         raise InputError(f"{where}: {entry['name']!r} is not the name of a record")

@@ -7,7 +7,7 @@ import torch
 from r2et import report
 from r2et.attacks import AttackResult, ERAttack
 from r2et.checkpoints import load_model
-from r2et.data import Dataset, GraphLayout, ImageLayout
+from r2et.data import DATA_SETS, Dataset, GraphLayout, ImageLayout
 from r2et.errors import InputError
 from r2et.explainers import Activation
 from r2et.recipes import Preset
@@ -60,6 +60,9 @@ def saliency(results: Results, store: Store, method: str = "vanilla") -> "Figure
 def _models(results: Results, store: Store, data: str) -> dict[str, Cell]:
     """The first seed's models of a data set that are still there."""
     cells = {row.title: cell_from(row.records[0]["cell"]) for row in results.of(data) if row.records}
+    for cell in cells.values():
+        # code that a record names is not imported
+        DATA_SETS.stored(cell.data)
     return {title: cell for title, cell in cells.items() if store.model(cell).exists()}
 
 

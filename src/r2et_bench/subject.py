@@ -1,5 +1,6 @@
 """The model that is studied, and what a study finds."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 
 from r2et.data import Dataset
 from r2et.recipes import Preset
+from r2et.registry import Registry
 from r2et_bench.cells import Cell
 
 #: attacks keep several graphs of each input; so many input values are attacked at once
@@ -55,3 +57,9 @@ class Outcome:
 
     values: dict[str, Any]
     arrays: dict[str, Tensor] = field(default_factory=dict)
+
+
+#: functions of a Subject and the settings that a plan gives them
+STUDIES: Registry[Callable[..., Outcome]] = Registry(
+    "study", "r2et.studies", package="r2et_bench.studies", base=Callable, instances=True
+)

@@ -22,14 +22,13 @@ from r2et.data import Dataset, Split
 from r2et.errors import InputError
 from r2et.files.reading import read_json, typed
 from r2et.files.writing import write_text
-from r2et.recipes import METHODS, Preset, find_preset, train_method
+from r2et.recipes import Preset, find_method, find_preset, train_method
 from r2et.recipes.selection import judge
 from r2et.training import FitResult
 from r2et_bench.cells import Cell, cell_from
 from r2et_bench.plans import Study
 from r2et_bench.records import TIMING, Record, Store, write_json
-from r2et_bench.studies import STUDIES
-from r2et_bench.subject import Subject
+from r2et_bench.subject import STUDIES, Subject
 
 
 @dataclass(frozen=True)
@@ -154,7 +153,7 @@ def _complete(job: Job) -> None:
         started = time.process_time()
         entry: dict[str, Any] = {"settings": dict(study.settings)}
         try:
-            outcome = STUDIES[study.name](subject, **study.settings)
+            outcome = STUDIES.find(study.name).thing(subject, **study.settings)
             store.keep_arrays(cell, study.name, outcome.arrays)
             _refuse_nan(outcome.values)
             entry["values"] = outcome.values
@@ -200,7 +199,7 @@ def _trained_model(job: Job, cell: Cell, data: Dataset, preset: Preset, record: 
 def _train(job: Job, cell: Cell, data: Dataset, preset: Preset, epochs: int | None) -> FitResult:
     """Train, from where an interrupted run or an earlier rung stopped."""
     vanilla = None if job.vanilla is None else load_model(job.store.model(cell_from(job.vanilla)))[0]
-    retrains = cell.retrained or METHODS[cell.method].retrains
+    retrains = cell.retrained or find_method(cell.method).retrains
     if retrains and vanilla is None:
         raise InputError(f"{cell.name} is retrained from a vanilla model, and there is none")
     options = {**cell.schedule, **({} if epochs is None else {"epochs": epochs})}

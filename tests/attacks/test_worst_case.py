@@ -9,6 +9,7 @@ from torch import nn
 from r2et import Domain
 from r2et.attacks import BoundaryAttack, ERAttack, MinimalFlip, MSEAttack, NoiseAttack, WorstCase
 from r2et.attacks.worst_case import BETAS, EFFORT
+from r2et.errors import InputError
 from r2et.explainers import Gradient, GradientTimesInput
 from r2et.validate import piecewise_linear
 from tests.attacks.test_boundary import trained
@@ -29,7 +30,7 @@ def test_it_is_the_minimum_of_its_members(name, norm):
     attack = WorstCase(k=3, radius=0.3, norm=norm, budget="fast", explainer=explainer)
     domain = Domain(frozen=[0], lower=-2.0)
     result = attack(model, x, domain=domain, seed=5)
-    members = attack.members(piecewise_linear(model, x))
+    members = attack.attacks(piecewise_linear(model, x))
     alone = [member(model, x, domain=domain, seed=5) for member in members]
     assert torch.equal(result.precision, torch.stack([a.precision for a in alone]).amin(0))
     # the result is one of theirs, the first that is as low
@@ -47,7 +48,7 @@ def test_members_inherit_every_setting():
         k=3, radius=0.4, cap=0.1, flip_below=0.7, predictions=predictions, explainer=explainer, budget="standard"
     )
     for piecewise in (True, False):
-        for member in attack.members(piecewise):
+        for member in attack.attacks(piecewise):
             assert (member.k, member.radius, member.cap, member.flip_below) == (3, 0.4, 0.1, 0.7)
             assert member.predictions is predictions
             assert member.explainer is explainer
@@ -61,7 +62,7 @@ def test_the_recipe(budget):
     attack = WorstCase(k=2, radius=0.5, budget=budget)
     assert attack.recipe == "WorstCase-1"
     plain, steps, restarts = EFFORT[budget]
-    rough, smooth = attack.members(piecewise=True), attack.members(piecewise=False)
+    rough, smooth = attack.attacks(piecewise=True), attack.attacks(piecewise=False)
     for members in (rough, smooth):
         kinds = [type(member) for member in members]
         assert {ERAttack, MSEAttack, BoundaryAttack, MinimalFlip} == set(kinds)
@@ -76,7 +77,7 @@ def test_the_recipe(budget):
     betas = [m.beta for m in rough if isinstance(m, BoundaryAttack) and m.loss == "hinge"]
     assert tuple(betas) == BETAS[budget]
     assert [m.beta for m in smooth if isinstance(m, BoundaryAttack) and m.loss == "hinge"] == [None]
-    largest = replace(attack, norm="linf").members(piecewise=True)
+    largest = replace(attack, norm="linf").attacks(piecewise=True)
     assert MinimalFlip not in [type(member) for member in largest]
 
 
@@ -120,7 +121,7 @@ def test_rows_at_zero_are_not_attacked_again(monkeypatch):
     attack = WorstCase(k=3, radius=0.4, budget="fast")
     attack.attack(model, x, Domain(), 0, lambda units: None)
     # a member may call another one inside itself: only those of the recipe, in its order
-    members = attack.members(piecewise=False)
+    members = attack.attacks(piecewise=False)
     given = []
     for member in members:
         given.append(next((rows, found) for self, rows, found in calls if self == member))
@@ -138,7 +139,7 @@ def test_nothing_is_left_when_all_rows_are_at_zero(monkeypatch):
     model, x, _ = cases()["tanh"]
     through = WorstCase(k=2, radius=4.0, budget="fast")(model, x)
     x = x[through.precision == 0]
-    first = WorstCase(k=2, radius=4.0, budget="fast").members(piecewise=False)[0]
+    first = WorstCase(k=2, radius=4.0, budget="fast").attacks(piecewise=False)[0]
     x = x[first(model, x).precision == 0]
     assert len(x) > 1
     calls = record_members(monkeypatch)
@@ -215,7 +216,7 @@ def test_progress_and_iterations(name):
     ticks: list[int] = []
     result = attack.attack(model, x, Domain(), 0, ticks.append)
     assert all(units > 0 for units in ticks)
-    assert attack.iterations() == sum(member.iterations() for member in attack.members(piecewise=True))
+    assert attack.iterations() == sum(member.iterations() for member in attack.attacks(piecewise=True))
     assert 0 < sum(ticks) <= attack.iterations()
     assert (result.first_flip <= attack.iterations()).all()
 
@@ -228,7 +229,7 @@ def test_first_flip():
     assert torch.equal(result.first_flip > 0, result.precision < 1)
     expected = torch.full((len(x),), -1)
     done = 0
-    for member in attack.members(piecewise=True):
+    for member in attack.attacks(piecewise=True):
         found = member(model, x)
         rows = (expected < 0) & (found.first_flip > 0)
         expected[rows] = done + found.first_flip[rows]
@@ -281,3 +282,57 @@ def test_history_starts_with_the_clean_input():
 def test_bad_settings(settings, message):
     with pytest.raises(ValueError, match=message):
         WorstCase(**({"k": 2, "radius": 1.0} | settings))
+
+
+def test_members_of_ones_own_are_the_minimum_too():
+    model, x, explainer = cases()["tanh"]
+    shared = {"k": 3, "radius": 0.3, "explainer": explainer}
+    given = ["er", MSEAttack, BoundaryAttack(k=1, radius=9.0, steps=20, keep="last", norm="linf")]
+    attack = WorstCase(**shared, members=given)
+    alone = [ERAttack(**shared), MSEAttack(**shared), BoundaryAttack(**shared, steps=20)]
+    assert attack.attacks(piecewise=True) == attack.attacks(piecewise=False) == alone
+    assert attack.recipe == "WorstCase of ERAttack, MSEAttack, BoundaryAttack"
+    expected = torch.stack([member(model, x, seed=5).precision for member in alone]).amin(0)
+    assert torch.equal(attack(model, x, seed=5).precision, expected)
+    small, large = attack(model, x, seed=5, radii=(0.1, 0.3))
+    assert torch.equal(large.precision, expected)
+    assert bool((small.distance <= 0.1 + 1e-6).all())
+
+
+def test_the_recipe_can_be_a_member():
+    model, x, explainer = cases()["relu"]
+    shared = {"k": 3, "radius": 0.3, "explainer": explainer}
+    recipe, both = (
+        WorstCase(**shared, budget="fast"),
+        WorstCase(**shared, budget="fast", members=["worst-case", "noise"]),
+    )
+    assert both.attacks(piecewise=True)[0] == recipe
+    assert both.recipe == "WorstCase of WorstCase-1, NoiseAttack"
+    lowest = torch.minimum(recipe(model, x).precision, NoiseAttack(**shared)(model, x).precision)
+    assert torch.equal(both(model, x).precision, lowest)
+
+
+def test_only_members_of_ones_own_are_in_the_name():
+    """Audits and records quote it: without members it reads as before there were any."""
+    assert repr(WorstCase(k=2, radius=0.5)) == (
+        "WorstCase(k=2, radius=0.5, steps=1000, keep='best', flip_below=1.0, norm='l2', cap=None, "
+        "predictions=None, explainer=Gradient(reduce='abs', inputs=1, score='log-odds'), history=False, "
+        "budget='standard')"
+    )
+    assert "members=(NoiseAttack(k=2" in repr(WorstCase(k=2, radius=0.5, members=["noise"]))
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ("er", r"members must be a list of attacks .* got 'er'"),
+        ([], "got \\[\\]"),
+        (5, "got 5"),
+        (["err"], "unknown attack 'err': did you mean 'er'"),
+        ([nn.Linear], "must be a complete subclass"),
+        (["tests.models_with_answers:mlp"], "must be a complete subclass"),
+    ],
+)
+def test_members_that_are_no_attacks(members, message):
+    with pytest.raises(InputError, match=message):
+        WorstCase(k=2, radius=0.5, members=members)

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import r2et
-from r2et.checkpoints import create_explainer
 from r2et.cli import main
+from r2et.explainers import EXPLAINERS
 from r2et.predictors import Subject, subjects
 from r2et.recipes import find_preset
 from tests.training.generated import generated_data
@@ -61,7 +61,7 @@ def test_a_checkpoint_says_which_data_and_which_explanation(folders, name):
     preset = find_preset(loaded(name))
     assert information["preset"] == "cpu"
     assert information["k"] == preset.k == 50
-    assert create_explainer(information["explainer"]) == preset.explainer
+    assert EXPLAINERS.restore(information["explainer"]) == preset.explainer
     assert information["attack"] == {"radius": preset.radius, "steps": 100}
     test = loaded(name).test
     assert r2et.metrics.auc(model, test.x, test.y) == information["test_auc"]

@@ -1,14 +1,14 @@
 import hashlib
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from r2et.data import PairCounts, abide, registry
+from r2et.data import PairCounts, abide
 from r2et.data.sources import RemoteFile
 
 from . import array_files, files
@@ -94,6 +94,5 @@ def served_adult(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
         )
         for name in ("adult.data", "adult.test")
     )
-    info, build = registry.REGISTRY["adult"]
-    monkeypatch.setitem(registry.REGISTRY, "adult", (replace(info, files=remote), build))
+    files.change_info(monkeypatch, "adult", files=remote)
     return server

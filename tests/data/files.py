@@ -3,11 +3,12 @@
 import os
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from r2et.data import adult, bank, compas
+from r2et.data import DATA_SETS, adult, bank, compas
 
 REAL = os.environ.get("R2ET_DATA", "")
 needs_real_files = pytest.mark.skipif(not REAL, reason="R2ET_DATA is not set: the real files are not at hand")
@@ -23,6 +24,13 @@ PUBLIC_HEADER = (
     "in_custody out_custody priors_count start end event two_year_recid"
 )
 PUBLIC_COMPAS = PUBLIC_HEADER.split()
+
+
+def change_info(monkeypatch: pytest.MonkeyPatch, name: str, **changes: object) -> None:
+    """What the registry says about a data set, for one test."""
+    entry = DATA_SETS.find(name)
+    source = replace(entry.thing, info=replace(entry.thing.info, **changes))
+    monkeypatch.setitem(DATA_SETS.entries, name, replace(entry, thing=source))
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> Path:

@@ -3,8 +3,8 @@ import pytest
 import torch
 
 from r2et.data.base import Dataset, Split, split_rows, tabular_dataset
+from r2et.data.catalogue import Info, Request
 from r2et.data.layouts import GraphLayout, ImageLayout
-from r2et.data.registry import Info, Request
 from r2et.domain import Domain
 from r2et.errors import DataError, InputError
 from r2et.tables.coding import Table

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from r2et import data
-from r2et.data import cifar10, registry
+from r2et.data import cifar10
 from r2et.errors import DataError
 
 from . import array_files, files
@@ -59,9 +59,8 @@ def test_whole_set_is_preferred_and_reads_the_same(arrays: Path, tmp_path: Path)
 def test_download_and_cache(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = array_files.write_cifar_whole(server.folder / "cifar.tar.gz")
     checksums = {kind: hashlib.new(kind, path.read_bytes()).hexdigest() for kind in ("md5", "sha256")}
-    info, build = registry.REGISTRY["cifar10"]
     served = replace(cifar10.WHOLE, url=f"{server.url}/cifar.tar.gz", **checksums)
-    monkeypatch.setitem(registry.REGISTRY, "cifar10", (replace(info, files=(served,)), build))
+    files.change_info(monkeypatch, "cifar10", files=(served,))
     assert data.load("cifar10").name == "cifar10"
     array_files.write_cifar_subset(tmp_path / "own")
     monkeypatch.setenv("R2ET_DATA", str(tmp_path / "own"))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from r2et import data
-from r2et.data import mnist, registry
+from r2et.data import mnist
 from r2et.errors import DataError
 
 from . import array_files, files
@@ -77,8 +77,7 @@ def served(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
         checksums = {kind: hashlib.new(kind, content).hexdigest() for kind in ("md5", "sha256")}
         remote.append(replace(file, url=f"{server.url}/{file.name}.gz", **checksums))
     for name in ("mnist", "mnist-pairs"):
-        info, build = registry.REGISTRY[name]
-        monkeypatch.setitem(registry.REGISTRY, name, (replace(info, files=tuple(remote)), build))
+        files.change_info(monkeypatch, name, files=tuple(remote))
     return server
 
 

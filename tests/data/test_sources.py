@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from r2et import data
-from r2et.data import registry, sources
+from r2et.data import sources
 from r2et.data.sources import ManualFile, RemoteFile, cache_folder, locate
 from r2et.errors import DataError
 
@@ -288,7 +288,7 @@ def test_a_whole_set_is_downloaded_once(served_adult: Server) -> None:
 
 
 def test_public_addresses() -> None:
-    remote = [file for info, _ in registry.REGISTRY.values() for file in info.files]
+    remote = [file for name in data.names() for file in data.describe(name).files]
     remote = [file for file in remote if isinstance(file, RemoteFile)]
     assert len({file.url for file in remote}) == 9
     assert all(file.url.startswith("https://") and len(file.md5) == 32 for file in remote)

@@ -117,7 +117,7 @@ def test_a_checkpoint_brings_it_back(case, settings, tmp_path):
 @TABLE
 def test_describing_a_model_leaves_random_numbers_alone(case):
     model, state = case.model(), torch.get_rng_state()
-    assert model.architecture["name"] in models.MODELS
+    assert model.architecture["name"] in models.MODELS.names()
     assert torch.equal(torch.get_rng_state(), state)
 
 

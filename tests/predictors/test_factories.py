@@ -10,7 +10,7 @@ from torch import nn
 
 import r2et
 from r2et.predictors import load_from_factory
-from r2et.predictors.factories import is_factory, parse_arguments
+from r2et.predictors.factories import parse_arguments
 from tests.predictors import nets
 
 SOURCE = """
@@ -59,14 +59,6 @@ def module(tmp_path, monkeypatch):
     assert sys.path == before
     for name in ("own_models", "own_helper", "own_broken"):
         sys.modules.pop(name, None)
-
-
-def test_which_texts_are_factories():
-    assert is_factory("shop.models:make")
-    assert is_factory("shop:Net.fresh")
-    assert not any(
-        map(is_factory, ["shop.models", "runs/a:b/c", "C:\\models\\net.pt2", ":make", "shop:", "a b:c"])
-    )
 
 
 def test_weights_are_loaded(tmp_path):

@@ -22,7 +22,7 @@ from r2et_bench.formats import FORMATS, render
 from r2et_bench.plans import PLANS
 from r2et_bench.records import without_timing
 from r2et_bench.results import load_results
-from r2et_bench.studies import STUDIES
+from r2et_bench.subject import STUDIES
 from r2et_bench.tables import NUMBERS, make_table
 from tests.r2et_bench.small import TINY, always_die_in_training_sp, die_once
 
@@ -216,7 +216,7 @@ def test_every_plan_names_studies_and_methods_that_exist():
 
     for plan in PLANS.values():
         assert set(plan.methods) | set(plan.retrained) | set(plan.pairs) <= METHODS.keys()
-        assert {study.name for study in plan.studies} <= STUDIES.keys()
+        assert {study.name for study in plan.studies} <= set(STUDIES.names())
         assert "vanilla" in plan.methods
         for method, grid in plan.grid.items():
             assert grid.keys() <= METHODS[method].defaults.keys()

@@ -10,10 +10,10 @@ from r2et.explainers import Gradient
 from r2et.models import MLP
 from r2et.recipes import METHODS, find_preset
 from r2et_bench.cells import Cell
-from r2et_bench.correlation import _pearson, _ranks, hessian_norm
 from r2et_bench.figures import pareto
-from r2et_bench.studies import STUDIES, magnitude
-from r2et_bench.subject import Subject
+from r2et_bench.studies.correlation import _pearson, _ranks, hessian_norm
+from r2et_bench.studies.standard import magnitude
+from r2et_bench.subject import STUDIES, Subject
 
 
 @pytest.fixture(scope="module")
@@ -72,21 +72,21 @@ def test_magnitudes_fall_from_one(subject):
 
 
 def test_a_model_attacked_for_longer_is_no_more_stable(subject):
-    attacks = STUDIES["attacks"]
+    attacks = STUDIES.find("attacks").thing
     short, long = (attacks(subject, rows=20, steps=steps).values["ERAttack"] for steps in (2, 60))
-    worst = STUDIES["worst"](subject, rows=20, budget="fast").values["precision"]
+    worst = STUDIES.find("worst").thing(subject, rows=20, budget="fast").values["precision"]
     assert worst <= long <= short <= 1
 
 
 def test_what_is_proven_is_below_what_is_attacked(subject):
-    certified = STUDIES["certified"](subject, rows=20).values
-    worst = STUDIES["worst"](subject, rows=20, budget="fast").values["precision"]
+    certified = STUDIES.find("certified").thing(subject, rows=20).values
+    worst = STUDIES.find("worst").thing(subject, rows=20, budget="fast").values["precision"]
     assert certified["applies"]
     assert certified["precision"] <= worst
 
 
 def test_regularisers_name_both_terms_of_three_models(subject):
-    values = STUDIES["regularisers"](subject, rows=20).values
+    values = STUDIES.find("regularisers").thing(subject, rows=20).values
     assert values.keys() == {"untrained", "vanilla", "trained"}
     assert values["trained"].keys() == {"gap", "curvature"}
     assert values["vanilla"] == values["trained"]  # it is the same model here
@@ -108,5 +108,8 @@ class Stepped(nn.Module):
 
 def test_a_model_that_hides_from_slopes_is_found_out(subject):
     hiding = Subject(Stepped(), subject.data, subject.preset, subject.cell)
-    assert STUDIES["attacks"](hiding, rows=6, steps=20, mse=False).values["ERAttack"] == 1
-    assert STUDIES["masking"](hiding, rows=6, directions=300, budget="fast").values["random directions"] < 1
+    assert STUDIES.find("attacks").thing(hiding, rows=6, steps=20, mse=False).values["ERAttack"] == 1
+    assert (
+        STUDIES.find("masking").thing(hiding, rows=6, directions=300, budget="fast").values["random directions"]
+        < 1
+    )

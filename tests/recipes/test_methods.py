@@ -1,13 +1,15 @@
 import inspect
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
 from torch import nn
 
 import r2et
-from r2et import models
+from r2et import models, objectives
 from r2et.data import Split
 from r2et.errors import InputError
+from r2et.explainers import Gradient
 from r2et.objectives import (
     R2ET,
     SSR,
@@ -17,8 +19,10 @@ from r2et.objectives import (
     DirectThickness,
     EstimatedHessian,
     ExactHessian,
+    Regularised,
+    Term,
 )
-from r2et.recipes import METHODS, train_method
+from r2et.recipes import METHODS, find_method, method_names, method_title, train_method
 from r2et.training import Trainer
 from tests.training.toy import problem, same, weights
 
@@ -224,3 +228,73 @@ def test_options_of_fit_are_passed_on(tmp_path):
 def test_k_outside_of_the_features(name, k):
     with pytest.raises(InputError, match=f"k={k}"):
         train_method(name, TRAIN, VALIDATION, k, epochs=1)
+
+
+# --- objectives of one's own ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Small(Regularised):
+    weight: float = 0.0
+
+    def terms(self, batch):
+        return {"size": Term(batch.attributions.square().mean(), self.weight)}
+
+
+@pytest.fixture
+def small():
+    objectives.OBJECTIVES.register("small", title="Small", defaults={"weight": 2.0}, grid={"weight": (1.0, 3.0)})(
+        Small
+    )
+
+
+@pytest.mark.usefixtures("small")
+def test_a_registered_objective_is_a_method_on_the_plain_network():
+    method = find_method("small")
+    assert (method.title, method.defaults, method.grid) == ("Small", {"weight": 2.0}, {"weight": (1.0, 3.0)})
+    assert "small" in method_names()
+    assert method_title("small") == "Small"
+    explainer = Gradient(inputs=1)
+    objective = method.objective_for(2, method.settings({}), explainer)
+    # of gradients at one point it takes its own score: both rank alike
+    assert objective == Small(weight=2.0, explainer=replace(explainer, score="probability"))
+    trained = train_method("small", TRAIN, VALIDATION, 2, {"weight": 1.0}, epochs=3)
+    alike = train_method("vanilla", TRAIN, VALIDATION, 2, epochs=3, objective=Small(weight=1.0))
+    assert same(weights(trained.model), weights(alike.model))
+    assert not same(weights(trained.model), weights(train_method("vanilla", TRAIN, VALIDATION, 2, epochs=3).model))
+
+
+@pytest.mark.usefixtures("small")
+def test_another_objective_keeps_the_network_and_the_optimiser():
+    method = find_method("r2et-sf", "small")
+    assert method.activation == "softplus"
+    assert method.defaults == {"beta": 1.0, "weight": 2.0}
+    assert find_method("wd", Small).defaults == {"weight_decay": 5e-4, "weight": 2.0}
+    model = train_method("r2et-sf", TRAIN, VALIDATION, 2, {"beta": 3.0}, epochs=1, objective="small").model
+    assert (model.architecture["activation"], model.architecture["beta"]) == ("softplus", 3.0)
+
+
+def test_an_object_is_used_as_it_is():
+    own = R2ET(k=3, gap=0.7, pairs="boundary", boundary_pairs=1)
+    method = find_method("vanilla", own)
+    assert method.objective_for(2, {}, Gradient(), boundary_pairs=4) is own
+    assert method.title == "R2ET"
+
+
+def test_a_class_that_nobody_registered():
+    path = f"{__name__}:Small"
+    assert find_method(path).title == method_title(path) == "Small"
+    assert find_method(path).defaults == {}
+    assert train_method(path, TRAIN, VALIDATION, 2, epochs=1).stopped == "epochs"
+
+
+def test_the_title_of_a_name_in_a_record_imports_nothing(tmp_path, monkeypatch):
+    (tmp_path / "own_bomb.py").write_text("1 / 0")
+    monkeypatch.chdir(tmp_path)
+    assert method_title("own_bomb:Bang") == "Bang"
+
+
+@pytest.mark.parametrize("objective", ["r2te", 5, nn.Linear])
+def test_an_objective_that_is_none(objective):
+    with pytest.raises(InputError, match="objective"):
+        find_method("vanilla", objective)

@@ -5,11 +5,10 @@ import torch
 from torch import nn
 
 import r2et
-from r2et.checkpoints import create_explainer, describe_explainer
 from r2et.data import Dataset, GraphLayout, ImageLayout, Split
 from r2et.domain import Domain
 from r2et.errors import CheckpointError, InputError
-from r2et.explainers import Activation, Gradient, GradientTimesInput
+from r2et.explainers import EXPLAINERS, Activation, Gradient, GradientTimesInput
 from r2et.objectives import R2ET, AdversarialTraining, CrossEntropy, EstimatedHessian
 from r2et.recipes import METHODS, PRESETS, Preset, find_preset, train_method
 from r2et.recipes.networks import complete, of_single_inputs, with_activation
@@ -279,19 +278,19 @@ def test_retraining_has_a_schedule_of_its_own():
     ids=lambda explainer: type(explainer).__name__,
 )
 def test_an_explainer_survives_a_checkpoint(tmp_path, explainer):
-    r2et.save_model(r2et.models.Linear(3, 2), tmp_path, explainer=describe_explainer(explainer))
-    assert create_explainer(r2et.load_model(tmp_path)[1]["explainer"]) == explainer
+    r2et.save_model(r2et.models.Linear(3, 2), tmp_path, explainer=EXPLAINERS.describe(explainer))
+    assert EXPLAINERS.restore(r2et.load_model(tmp_path)[1]["explainer"]) == explainer
 
 
 def test_an_explainer_that_is_not_plain_values_is_refused():
     with pytest.raises(InputError, match=r"IntegratedGradients.*cannot be described"):
-        describe_explainer(r2et.explainers.IntegratedGradients(baseline=torch.zeros(3)))
+        EXPLAINERS.describe(r2et.explainers.IntegratedGradients(baseline=torch.zeros(3)))
 
 
 @pytest.mark.parametrize("description", [{}, {"name": "grad"}, {"name": "gradient", "inputs": 3}, {"layer": "a"}])
 def test_a_description_of_no_explainer(description):
     with pytest.raises(CheckpointError, match="does not describe an explainer"):
-        create_explainer(description)
+        EXPLAINERS.restore(description)
 
 
 def test_batchnorm_models_can_be_retrained_and_resumed(tmp_path):

@@ -8,7 +8,6 @@ from torch import nn
 import r2et
 import r2et_bench as bench
 from r2et import (
-    checkpoints,
     data,
     integrations,
     models,
@@ -20,6 +19,7 @@ from r2et import (
     training,
 )
 from r2et.errors import CheckpointError, DataError
+from r2et.explainers import EXPLAINERS
 from tests.test_bad_inputs.objects import (
     FRAME,
     GRAPH,
@@ -172,10 +172,10 @@ TRAINING = [
     row("recipes.find_preset: data", lambda: recipes.find_preset("adult"), "data='adult'"),
     row("recipes.choose: nothing", lambda: recipes.choose([]), "no candidate"),
     row("recipes.choose: numbers", lambda: recipes.choose([0.9]), "candidate", "0.9"),
-    row("checkpoints.describe_explainer: text", lambda: checkpoints.describe_explainer("gradient"), "'gradient'"),
+    row("EXPLAINERS.describe: text", lambda: EXPLAINERS.describe("gradient"), "'gradient'"),
     row(
-        "checkpoints.create_explainer: unknown",
-        lambda: checkpoints.create_explainer({"name": "lime"}),
+        "EXPLAINERS.restore: unknown",
+        lambda: EXPLAINERS.restore({"name": "lime"}),
         "'lime'",
         family=CheckpointError,
     ),

@@ -1,23 +1,28 @@
 """Attacks on the top-k set: small perturbations that change the explanation and not the prediction."""
 
-from r2et.attacks.base import Attack, AttackResult
+from r2et.attacks.base import ATTACKS, Attack, AttackResult
 from r2et.attacks.boundary import BoundaryAttack
 from r2et.attacks.constraints import ConstrainedAttack
 from r2et.attacks.minimal import MinimalFlip
 from r2et.attacks.noise import NoiseAttack
-from r2et.attacks.pgd import ERAttack, MSEAttack
+from r2et.attacks.pgd import ERAttack, GradientDescentAttack, MSEAttack
+from r2et.attacks.search import Evaluation, Search
 from r2et.attacks.trust_region import TrustRegion
 from r2et.attacks.worst_case import WorstCase
 
 __all__ = [
+    "ATTACKS",
     "Attack",
     "AttackResult",
     "BoundaryAttack",
     "ConstrainedAttack",
     "ERAttack",
+    "Evaluation",
+    "GradientDescentAttack",
     "MSEAttack",
     "MinimalFlip",
     "NoiseAttack",
+    "Search",
     "TrustRegion",
     "WorstCase",
 ]

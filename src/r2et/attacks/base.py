@@ -33,6 +33,7 @@ from r2et.numerics.values import (
     quoted,
 )
 from r2et.progress import progress_bar
+from r2et.registry import Registry
 from r2et.scores import logits_of, predicted_class
 
 
@@ -105,6 +106,8 @@ class Attack(ABC):
 
     #: whether the attack looks for the nearest flip, not for the lowest P@k
     nearest: ClassVar[bool] = False
+    #: whether it runs only when asked for by name, not among all attacks
+    slow: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_count("k", self.k)
@@ -307,6 +310,9 @@ class Attack(ABC):
             details=search.details,
             rejected=search.limits.rejected + judge.limits.rejected,
         )
+
+
+ATTACKS: Registry[type[Attack]] = Registry("attack", "r2et.attacks", package="r2et.attacks", base=Attack)
 
 
 def _join(results: list[AttackResult]) -> AttackResult:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from r2et import validate
-from r2et.attacks.base import Attack
+from r2et.attacks.base import ATTACKS, Attack
 from r2et.attacks.search import Search, rowwise
 from r2et.numerics.autograd import derivative, forward, negligible
 from r2et.numerics.values import check_choice, check_count, check_positive
@@ -24,6 +24,7 @@ SAFE_MARGIN = 0.1
 DEFAULT_BETA = 10.0
 
 
+@ATTACKS.register("boundary")
 @dataclass(frozen=True, kw_only=True)
 class BoundaryAttack(Attack):
     """Pushes the weakest salient features below the strongest others.

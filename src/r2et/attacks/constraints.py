@@ -10,6 +10,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from r2et.attacks.base import ATTACKS
 from r2et.attacks.pgd import ERAttack, GradientDescentAttack
 from r2et.attacks.search import Evaluation, Search
 from r2et.domain import Domain
@@ -24,6 +25,7 @@ Weights = Literal["none", "fixed", "gda", "hedge", "qp"]
 MOST_GRADIENTS = 4
 
 
+@ATTACKS.register("constrained")
 @dataclass(frozen=True, kw_only=True)
 class ConstrainedAttack(GradientDescentAttack):
     """Steps of fixed length down the Lagrangian gamma_0 g_0 + sum_s gamma_s g_s (App. B.2.3).

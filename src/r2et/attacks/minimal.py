@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from r2et import validate
-from r2et.attacks.base import Attack
+from r2et.attacks.base import ATTACKS, Attack
 from r2et.attacks.boundary import BoundaryAttack, surrogate
 from r2et.attacks.search import Search, rowwise
 from r2et.enclosure.hinges import nearest_hinges
@@ -24,6 +24,7 @@ SEARCH_STEPS = 50
 HINGES, HINGE_FEATURES, HINGE_ENTRIES = 48, 512, 2**22
 
 
+@ATTACKS.register("minimal")
 @dataclass(frozen=True, kw_only=True)
 class MinimalFlip(Attack):
     """Steps onto the linearised boundary of the nearest pairs, then bisects towards x.

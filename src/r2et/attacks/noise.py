@@ -6,13 +6,14 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from r2et.attacks.base import Attack
+from r2et.attacks.base import ATTACKS, Attack
 from r2et.attacks.search import Search
 from r2et.numerics.values import check_choice
 
 NoiseKind = Literal["gaussian", "uniform"]
 
 
+@ATTACKS.register("noise")
 @dataclass(frozen=True, kw_only=True)
 class NoiseAttack(Attack):
     """Random perturbations; each of `steps` draws is one iteration.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from r2et.attacks.base import Attack
+from r2et.attacks.base import ATTACKS, Attack
 from r2et.attacks.search import Evaluation, Search
 from r2et.numerics.autograd import derivative, negligible
 from r2et.scores import Score, check_score, probability_slope
@@ -91,6 +91,7 @@ class GradientDescentAttack(Attack):
             )
 
 
+@ATTACKS.register("er")
 @dataclass(frozen=True, kw_only=True)
 class ERAttack(GradientDescentAttack):
     """The explanation ranking attack: minimises the sum of gaps between salient and other features (Sec. 6.1).
@@ -106,6 +107,7 @@ class ERAttack(GradientDescentAttack):
         return (search.pair_weights * scores).flatten(start_dim=1).sum(1)
 
 
+@ATTACKS.register("mse")
 @dataclass(frozen=True, kw_only=True)
 class MSEAttack(GradientDescentAttack):
     """The attack by L2 distance: maximises ||I(x') - I(x)||^2 (Sec. 6.1).

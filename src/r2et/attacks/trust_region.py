@@ -1,13 +1,14 @@
 """The paper's multi-objective trust-region attack, corrected: how many iterations until the first pair flips."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from r2et.attacks.base import Attack
+from r2et.attacks.base import ATTACKS, Attack
 from r2et.attacks.linearised import Point, View
 from r2et.attacks.search import Search
 from r2et.attacks.subproblem import Array, Local, load_solver, subproblem
@@ -23,6 +24,7 @@ BLOCKS = 0.01
 SMALLEST = 1e-3
 
 
+@ATTACKS.register("trust-region")
 @dataclass(frozen=True, kw_only=True)
 class TrustRegion(Attack):
     """Lowers the gaps of all active pairs at once, within a trust region, until one flips (Alg. 2, App. A.4).
@@ -61,6 +63,8 @@ class TrustRegion(Attack):
     >>> bool((result.distance <= 1.0 + 1e-6).all()), bool(result.kept.all()), result.details["merit"].shape
     (True, True, torch.Size([4, 21]))
     """
+
+    slow: ClassVar[bool] = True  # it solves a cone program for each input and step
 
     steps: int = 50
     eps_f: float = 0.1

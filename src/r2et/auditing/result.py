@@ -121,6 +121,7 @@ class Audit:
 
     def summary(self) -> str:
         """The audit as text, readable at 80 columns."""
+        width = max(12, *(len(row.attack) for row in self.attacks))
         lines = [
             textwrap.fill(self.verdict(), 80),
             *(textwrap.fill(f"Note: {note}.", 80) for note in self.notes),
@@ -130,11 +131,11 @@ class Audit:
             "   ".join(f"{name} {value:.3f}" for name, value in self.faithfulness.items()),
             textwrap.fill(self._certificate_in_words(), 80),
             "",
-            f"{'attack':12} {'radius':>7} {'P@' + str(self.k):>7} {'displaced':>10} {'inputs changed':>15} "
+            f"{'attack':{width}} {'radius':>7} {'P@' + str(self.k):>7} {'displaced':>10} {'inputs changed':>15} "
             f"{'distance':>9}",
         ]
         lines += [
-            f"{row.attack:12} {row.radius:7g} {100 * row.precision:7.1f} {row.displaced:10.2f} "
+            f"{row.attack:{width}} {row.radius:7g} {100 * row.precision:7.1f} {row.displaced:10.2f} "
             f"{row.changed:15.1%} {row.distance:9.3f}"
             for row in self.attacks
         ]

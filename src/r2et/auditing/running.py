@@ -1,13 +1,14 @@
 """`audit`: the rows in chunks, each of them attacked, measured and certified; an interrupt keeps what is done."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 import torch
 from torch import Tensor, nn
 
 from r2et import metrics, validate
-from r2et.attacks import ERAttack, MSEAttack, NoiseAttack, WorstCase
+from r2et.attacks import ATTACKS, Attack, ERAttack, GradientDescentAttack, MSEAttack, NoiseAttack, WorstCase
 from r2et.attacks.worst_case import Budget
 from r2et.auditing.certifying import Certifier
 from r2et.auditing.chunks import Plan
@@ -16,6 +17,7 @@ from r2et.auditing.inputs import Layout, choose_radii, read_names, read_rows, ty
 from r2et.auditing.result import AttackRow, Audit
 from r2et.data.layouts import GraphLayout, ImageLayout
 from r2et.domain import Domain
+from r2et.errors import InputError
 from r2et.explainers import Explainer, Gradient
 from r2et.numerics.attention import math_attention
 from r2et.numerics.checks import check_labels, check_logits
@@ -29,6 +31,7 @@ from r2et.numerics.values import (
     check_kind,
     check_seed,
     check_text,
+    quoted,
 )
 
 if TYPE_CHECKING:
@@ -59,6 +62,7 @@ def audit(
     layout: Layout | None = None,
     name: str = "",
     certificate: bool = True,
+    attacks: Sequence[str | type[Attack] | Attack] | None = None,
 ) -> Audit:
     """Measure, attack and certify the explanations of a model.
 
@@ -73,7 +77,7 @@ def audit(
             a typical feature.
         explainer: None = Gradient.
         domain: what an attack may perturb.
-        steps: of ERAttack and MSEAttack.
+        steps: of ERAttack, MSEAttack and attacks of their kind (subclasses of GradientDescentAttack).
         budget: of WorstCase, whose figure is the one to report: "fast", "standard" or "thorough".
         seed: of everything that is drawn. What is found for a row does not depend on the rows beside it.
         chunk_size: at most so many rows are attacked at once.
@@ -84,6 +88,9 @@ def audit(
         layout: how the features of one input lie: an `r2et.data.ImageLayout` gives pictures in the report.
         name: of the model, for the report.
         certificate: certify the rows too (a sample of them if the network is large), where a sound method applies.
+        attacks: which are shown beside noise and the worst case, and count in the worst case too: names,
+            `package.module:Class`, classes, or objects, which get k, radii and explainer of the audit. None =
+            ERAttack and MSEAttack, and the worst case is WorstCase's recipe.
 
     >>> from r2et import models
     >>> x = torch.randn(20, 5)
@@ -117,6 +124,7 @@ def audit(
     radii, reason = choose_radii(radii, spread)
     budgets = sorted(set(radii))
     size = min(chunk_size or ROWS_AT_ONCE, ROWS_AT_ONCE, max(8, VALUES_AT_ONCE // rows.x[0].numel()))
+    chosen, worst = _attacks(attacks, steps, budget, k=k, radius=max(radii), explainer=explainer)
     # attention has a second derivative by the math kernel alone
     with math_attention(), measuring(model, rows.x):
         logits = _logits(model, rows.x, size)
@@ -132,7 +140,6 @@ def audit(
             rows.x[0].numel() // explainer.inputs,
             logits.shape[1],
         )
-        shared: dict[str, Any] = {"k": k, "radius": max(radii), "explainer": explainer}
         plan = Plan(
             model=model,
             x=rows.x,
@@ -143,12 +150,7 @@ def audit(
             domain=domain,
             radii=budgets,
             seed=seed,
-            attacks=[
-                NoiseAttack(**shared),
-                ERAttack(**shared, steps=steps),
-                MSEAttack(**shared, steps=steps),
-                WorstCase(**shared, budget=budget),
-            ],
+            attacks=[*chosen, worst],
             certifier=Certifier(model, rows.x, k, explainer, certificate),
             layout=layout if isinstance(layout, ImageLayout) else None,
         )
@@ -182,6 +184,7 @@ def audit(
                 "explainer": repr(explainer),
                 "thickness": plan.sigma,
                 "certificate": plan.certifier.reason,
+                **({} if attacks is None else {"recipe": worst.recipe}),
             },
             name=name,
             feature_names=names.ranked,
@@ -192,6 +195,39 @@ def audit(
             certificate=join_certificates(found) if found else None,
             samples=join_samples([part.samples for part in parts], rows.index[:done], pictures),
         )
+
+
+def _attacks(
+    own: Sequence[str | type[Attack] | Attack] | None, steps: int, budget: Budget, **shared: Any
+) -> tuple[list[Attack], WorstCase]:
+    """Noise and those that were asked for; and the worst case."""
+    noise = NoiseAttack(**shared)
+    if own is None:
+        plain = ERAttack(**shared, steps=steps), MSEAttack(**shared, steps=steps)
+        return [noise, *plain], WorstCase(**shared, budget=budget)
+    if isinstance(own, str) or not isinstance(own, Iterable):
+        raise InputError(f'attacks must be a list such as ["er", "mse"], got attacks={quoted(own)}')
+    built: list[Attack] = []
+    for attack in own:
+        kind = type(attack) if isinstance(attack, Attack) else ATTACKS.find(attack).thing
+        if kind in (NoiseAttack, WorstCase):
+            raise InputError(f"{kind.__name__} is in every audit: leave it out of attacks")
+        count = issubclass(kind, GradientDescentAttack) and not isinstance(attack, Attack)
+        # the norm and what is kept are those of every figure of an audit
+        same = {**shared, "norm": "l2", "keep": "best", **({"steps": steps} if count else {})}
+        built.append(ATTACKS.create(attack, **same))
+    return [noise, *built], WorstCase(**shared, budget=budget, members=["worst-case", *built] if built else None)
+
+
+def _titles(attacks: Sequence[Attack]) -> list[str]:
+    """The names of attacks, with a number where two are of one class."""
+    names = [type(attack).__name__ for attack in attacks]
+    seen: Counter[str] = Counter()
+    titles = []
+    for name in names:
+        seen[name] += 1
+        titles.append(f"{name} {seen[name]}" if names.count(name) > 1 else name)
+    return titles
 
 
 def _logits(model: nn.Module, x: Tensor, size: int) -> Tensor:
@@ -212,7 +248,7 @@ def _attack_rows(plan: Plan, parts: list[Part]) -> list[AttackRow]:
     )
     return [
         AttackRow(
-            attack=type(attack).__name__,
+            attack=title,
             radius=radius,
             precision=float(precision[a, r].mean()),
             displaced=float(displaced[a, r].mean()),
@@ -221,5 +257,5 @@ def _attack_rows(plan: Plan, parts: list[Part]) -> list[AttackRow]:
             distance=float(distance[a, r].mean()),
         )
         for r, radius in enumerate(plan.radii)
-        for a, attack in enumerate(plan.attacks)
+        for a, title in enumerate(_titles(plan.attacks))
     ]

@@ -17,11 +17,12 @@ from typing import Any, Literal, NotRequired, TypedDict
 import torch
 from torch import Tensor, nn
 
-from r2et.errors import CheckpointError, InputError, shortened
+from r2et.errors import CheckpointError, InputError, TrustError, shortened
 from r2et.files.reading import read_json, regular_file, typed
 from r2et.files.writing import WriteError, locked, write_bytes
-from r2et.models import create
+from r2et.models import restore
 from r2et.numerics.values import check_path, quoted
+from r2et.registry import Trust
 
 FORMAT = "r2et-checkpoint"
 VERSION = 1
@@ -157,8 +158,14 @@ def save_model(model: nn.Module, folder: str | os.PathLike[str], **information: 
     return write(Path(folder), MODEL_FILE.removesuffix(".json"), content, model.state_dict())
 
 
-def load_model(folder: str | os.PathLike[str]) -> tuple[nn.Module, dict[str, Any]]:
-    """The model in evaluation mode, and the information that was saved with it."""
+def load_model(folder: str | os.PathLike[str], *, trust: Trust = ()) -> tuple[nn.Module, dict[str, Any]]:
+    """The model in evaluation mode, and the information that was saved with it.
+
+    Args:
+        folder: what `save_model` wrote.
+        trust: classes of models of your own, or their names `package.module:Class`, that the file may name. Those
+            of r2et and of installed plug-ins need none; any other code that a file names is refused.
+    """
     check_path("folder", folder)
     path = Path(folder)
     path = path if path.suffix == ".json" else path / MODEL_FILE
@@ -168,11 +175,11 @@ def load_model(folder: str | os.PathLike[str]) -> tuple[nn.Module, dict[str, Any
     saved = typed(record, _Model, quoted(path), CheckpointError)
     try:
         _check_weights(saved["architecture"], tensors)
-        # no memory is taken for sizes that the file only announces, and no random numbers are drawn
-        with torch.device("meta"):
-            model = create(**saved["architecture"])
+        model = restore(saved["architecture"], trust)
         # assigned, so that the weights keep the precision they were saved in
         model.load_state_dict(tensors, assign=True)
+    except TrustError:
+        raise
     # a foreign description can make torch raise nearly anything
     except Exception as error:
         told = shortened(str(error))

@@ -6,15 +6,16 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import entry_points
 from typing import Annotated, Any, TextIO
 
 import typer
 
 from r2et import __version__
 from r2et.cli import attack, audit, certify, data, demo, train
+from r2et.cli.listing import ListingCommand
 from r2et.errors import InputError, in_words, shortened
 from r2et.numerics.values import quoted
+from r2et.registry import load_entry_points
 
 #: the group of entry points whose commands appear beside the ones here
 COMMANDS = "r2et.commands"
@@ -33,13 +34,16 @@ app.command("demo")(demo.demo)
 app.add_typer(data_app, name="data")
 data_app.command("list")(data.data_list)
 data_app.command("fetch")(data.data_fetch)
-app.command("train")(train.train)
-app.command("attack")(attack.attack)
-app.command("audit")(audit.audit)
-app.command("certify")(certify.certify)
-for _entry in entry_points(group=COMMANDS):
+for _name, _command in (
+    ("train", train.train),
+    ("attack", attack.attack),
+    ("audit", audit.audit),
+    ("certify", certify.certify),
+):
+    app.command(_name, cls=ListingCommand)(_command)
+for _point, _group in load_entry_points(COMMANDS, set()):
     # commands of other packages, such as the benchmark's
-    app.add_typer(_entry.load(), name=_entry.name)
+    app.add_typer(_group, name=_point.name)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -8,23 +8,26 @@ import typer
 
 from r2et.cli.common import Limit, interactive, print_json, print_table
 from r2et.cli.subject import SubjectOptions, takes_subject
+from r2et.errors import InputError
 from r2et.files.writing import check_writable, writing
+from r2et.foreign import is_code
 from r2et.numerics.values import check_choice
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from r2et.attacks import Attack
 
-#: what `--attack all` leaves out: it solves a cone program for each input and step
-SLOW = ("trust-region",)
 #: the paper's own attacks, whose steps are in its presets
 PAPER = ("er", "mse")
-NAMES = ("noise", "er", "mse", "constrained", "boundary", "minimal", "worst-case", *SLOW)
 
 
 @takes_subject
 def attack(
     options: SubjectOptions,
-    name: Annotated[str, typer.Option("--attack", help=f"{', '.join(NAMES)}, or all.")] = "all",
+    name: Annotated[
+        str, typer.Option("--attack", help="{attacks}, or all; or package.module:Class, which is imported.")
+    ] = "all",
     radius: Annotated[
         float | None, typer.Option(help="Budget in the units of the scaled inputs; the training's preset, or 1.")
     ] = None,
@@ -45,13 +48,17 @@ def attack(
     """Attack the explanations of a model.
 
     The explanation is the one the model was trained for, else the gradient. Believe worst-case: it is
-    the strongest for each input. trust-region is slow and runs only by name.
+    the strongest for each input. trust-region is slow: all leaves it out.
 
     Example: r2et attack runs/adult-r2et --attack worst-case --radius 0.3
     """
     from r2et import metrics
+    from r2et.attacks import ATTACKS
 
-    check_choice("attack", name, [*NAMES, "all"])
+    if not is_code(name):
+        check_choice("attack", name, [*ATTACKS.names(), "all"])
+    check_choice("budget", budget, ("fast", "standard", "thorough"))
+    fast = [short for short in ATTACKS.names() if not ATTACKS.find(short).thing.slow]
     if output is not None:
         check_writable(output)
     subject = options.subject(limit)
@@ -60,17 +67,12 @@ def attack(
     several = len(y.unique()) > 1
     radius = float(subject.preset.get("radius", 1.0)) if radius is None else radius
     shared: dict[str, Any] = {"k": k, "radius": radius, "norm": norm, "keep": keep, "explainer": subject.explainer}
-    wanted = [short for short in NAMES if short not in SLOW] if name == "all" else [name]
-    if name == "all" and (norm, keep) != ("l2", "best"):
-        # these two are defined by an L2 norm and by keeping the prediction
-        wanted = [short for short in wanted if short not in ("minimal", "worst-case")]
-    planned = {
-        short: subject.preset.get("steps") if short in PAPER and steps is None else steps for short in wanted
-    }
-    chosen = {
-        short: _build(short, shared if count is None else {**shared, "steps": count}, budget, weighting)
-        for short, count in planned.items()
-    }
+
+    def build(short: str, **changes: Any) -> "Attack":
+        count = subject.preset.get("steps") if short in PAPER and steps is None else steps
+        return _build(short, {**shared, **changes}, count, budget, weighting)
+
+    chosen = _those_that_can(build, fast) if name == "all" else {name: build(name)}
     found: list[dict[str, Any]] = []
     arrays: dict[str, Any] = {"x": x.numpy(), "y": y.numpy()}
     for short, member in chosen.items():
@@ -129,21 +131,36 @@ def attack(
     print_table(f"{subject.data}, {subject.rows}, radius {radius:g}", columns, rows)
 
 
-def _build(short: str, shared: dict[str, Any], budget: str, weights: str) -> "Attack":
-    from r2et import attacks
+def _build(short: str, shared: dict[str, Any], steps: int | None, budget: str, weights: str) -> "Attack":
+    from r2et.attacks import ATTACKS, ConstrainedAttack, WorstCase
 
-    if short == "worst-case":
+    settings = dict(shared)
+    kind = ATTACKS.find(short).thing
+    if issubclass(kind, WorstCase):
         # its recipe fixes the steps
-        given = {name: value for name, value in shared.items() if name != "steps"}
-        return attacks.WorstCase(**given, budget=budget)  # type: ignore[arg-type]  # it checks
-    if short == "constrained":
-        return attacks.ConstrainedAttack(**shared, weights=weights)  # type: ignore[arg-type]  # it checks
-    kinds: dict[str, type[Attack]] = {
-        "noise": attacks.NoiseAttack,
-        "er": attacks.ERAttack,
-        "mse": attacks.MSEAttack,
-        "boundary": attacks.BoundaryAttack,
-        "minimal": attacks.MinimalFlip,
-        "trust-region": attacks.TrustRegion,
-    }
-    return kinds[short](**shared)
+        settings["budget"] = budget
+    elif steps is not None:
+        settings["steps"] = steps
+    if issubclass(kind, ConstrainedAttack):
+        settings["weights"] = weights
+    attack: Attack = ATTACKS.create(short, **settings)
+    return attack
+
+
+def _those_that_can(build: "Callable[..., Attack]", names: list[str]) -> "dict[str, Attack]":
+    """Of all attacks those that know the norm and what is to be kept: some are defined by one of their own."""
+    from r2et.attacks import ATTACKS
+
+    attacks: dict[str, Attack] = {}
+    for name in names:
+        try:
+            attacks[name] = build(name)
+        except InputError as error:
+            if ATTACKS.find(name).thing.__module__.startswith("r2et."):
+                # raises again if it is not for the norm or what is kept; a plug-in may need settings of its own
+                build(name, norm="l2", keep="best")
+            typer.echo(f"note: {name} is left out: {error}", err=True)
+            refusal = error
+    if not attacks:
+        raise refusal
+    return attacks

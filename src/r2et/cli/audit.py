@@ -34,6 +34,13 @@ def audit(
     budget: Annotated[
         str, typer.Option(help="Effort of the worst case: fast, standard or thorough.")
     ] = "standard",
+    attack: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Beside noise and the worst case, er and mse by default: {attacks}, or package.module:Class, "
+            "which is imported; may be repeated."
+        ),
+    ] = None,
     limit: Limit = 1000,
 ) -> None:
     """Measure and attack a model's explanations, and say what was found.
@@ -67,6 +74,7 @@ def audit(
                 radii=budgets,
                 steps=steps,
                 budget=budget,
+                attacks=attack,
                 seed=options.seed,
                 progress=interactive(options.as_json),
             )

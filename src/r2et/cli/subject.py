@@ -3,8 +3,8 @@
 import functools
 import inspect
 import traceback
-from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -12,7 +12,9 @@ import typer
 
 from r2et.cli.common import AsJson, DataOptions, Seed, parse_options, split_names
 from r2et.errors import InputError, ModelError, in_words
+from r2et.foreign import is_code
 from r2et.numerics.values import quoted
+from r2et.registry import foreign_packages
 
 if TYPE_CHECKING:
     from r2et.predictors import OpenedModel, Subject
@@ -64,6 +66,21 @@ class SubjectOptions:
         typer.Option("--all-rows", help="Use the rows that it was trained on too.", rich_help_panel=_PANEL),
     ] = False
     option: DataOptions = None
+    explainer: Annotated[
+        str | None,
+        typer.Option(
+            help="The explanation: {explainers}, or package.module:Class, which is imported; by default the one "
+            "that the model was trained for, else the gradient.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Code, package.module:Class, that the model's file may name; it is imported.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
     k: Annotated[
         int | None,
         typer.Option("-k", "--k", help="How many features count as salient; as in the training by default, or 8."),
@@ -76,10 +93,25 @@ class SubjectOptions:
         from r2et.predictors import open_model
         from r2et.predictors.factories import parse_arguments
 
-        return open_model(self.model, self.weights, parse_arguments(self.factory_arg or []))
+        arguments = parse_arguments(self.factory_arg or [])
+        return open_model(self.model, self.weights, arguments, trust=self.trust or ())
 
     def subjects(self, limit: int, *others: "OpenedModel") -> "list[Subject]":
         """The model, and others to compare it with, on the same rows."""
+        from r2et.explainers import EXPLAINERS
+
+        if self.explainer is not None:
+            # before anything is read: a wrong name is told at once
+            EXPLAINERS.create(self.explainer)
+        subjects = self._subjects(limit, *others)
+        if self.explainer is None:
+            return subjects
+        return [
+            replace(subject, explainer=EXPLAINERS.create(self.explainer, inputs=subject.explainer.inputs))
+            for subject in subjects
+        ]
+
+    def _subjects(self, limit: int, *others: "OpenedModel") -> "list[Subject]":
         from r2et import predictors, tables
         from r2et.tables.labelled import is_table
 
@@ -115,12 +147,14 @@ class SubjectOptions:
         return self.subjects(limit)[0]
 
 
-def _raised_in(source: str, error: BaseException) -> bool:
-    """Whether an exception came out of the package of a factory, `package.module:factory`."""
-    package = source.partition(":")[0].partition(".")[0]
+def _foreign(error: BaseException, texts: Iterable[object]) -> str | None:
+    """Whose code an exception came out of: that of one of these texts `package.module:thing`, or of a plug-in."""
     frames = traceback.walk_tb(error.__traceback__)
-    modules = {str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame, _ in frames}
-    return ":" in source and package in modules - {"r2et"}
+    modules = {str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame, _ in frames} - {"r2et"}
+    for text in texts:
+        if is_code(text) and str(text).partition(":")[0].partition(".")[0] in modules:
+            return str(text)
+    return next(iter(sorted(modules & foreign_packages())), None)
 
 
 def takes_subject(command: Callable[..., None]) -> Callable[..., None]:
@@ -153,11 +187,12 @@ def takes_subject(command: Callable[..., None]) -> Callable[..., None]:
                     f"{subject.model!r} cannot be differentiated twice: {error}. r2et.validate.check(model, x) in "
                     "Python says where, and what to do"
                 ) from error
-            if isinstance(error, InputError) or not _raised_in(subject.model, error):
+            culprit = _foreign(error, [subject.model, subject.explainer, *given.values()])
+            if isinstance(error, InputError) or culprit is None:
                 raise
+            by = "r2et.validate.check(model, x) in Python" if culprit == subject.model else "R2ET_DEBUG=1"
             raise ModelError(
-                f"the code of {quoted(subject.model)} raised {in_words(error)}. Mend it, or see where by "
-                "r2et.validate.check(model, x) in Python"
+                f"the code of {quoted(culprit)} raised {in_words(error)}. Mend it, or see where by {by}"
             ) from error
 
     ordered = [*shared[:-3], *(entry.replace(kind=inspect.Parameter.KEYWORD_ONLY) for entry in own), *shared[-3:]]

@@ -20,7 +20,6 @@ from r2et.cli.common import (
 )
 from r2et.cli.train_table import DataSetOnly, TableOptions, train_table
 from r2et.errors import InputError
-from r2et.numerics.values import check_choice
 
 _FILE, _SET = "A file of your own", "A data set of r2et data list"
 
@@ -31,7 +30,9 @@ def train(
         str, typer.Option(help="A CSV or Parquet file of your own, or a data set; `r2et data list` shows them.")
     ] = "breast-cancer",
     target: Target = None,
-    method: Annotated[str, typer.Option(help="Training method; an unknown one lists all.")] = "r2et-sf",
+    method: Annotated[
+        str, typer.Option(help="Training method, or an objective, package.module:Class, which is imported.")
+    ] = "r2et-sf",
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="Hyper-parameter of the method, e.g. --set gap=0.1.")
     ] = None,
@@ -94,20 +95,18 @@ def train(
     epochs and learning rate are those of its preset. The paper retrains its vanilla ResNets (cifar10, oct): train
     one by --method vanilla and name its folder as --from.
 
-    Methods: linear, vanilla, wd, sp, est-h, exact-h, ssr, at, cl, thickness, r2et, r2et-mm, r2et-no-h,
-    r2et-mm-no-h, r2et-sf (scale-free R2ET, the default).
+    Methods: {methods} (r2et-sf, scale-free R2ET, is the default).
 
     Example: r2et train --data people.csv --target bought -o hardened
 
     Example: r2et train --data adult --method r2et --set gap=0.1 --set curvature=0.1 -o runs/adult-r2et
     """
-    from r2et.recipes import METHODS
+    from r2et.recipes import find_method
     from r2et.tables.labelled import is_table
 
     check_folder(output)
-    check_choice("method", method, METHODS)
     given = parse_settings(setting or [])
-    METHODS[method].settings(given)
+    find_method(method).settings(given)
     wanted: dict[str, Any] = {"epochs": epochs, "lr": lr, "batch_size": batch_size, "patience": patience}
     schedule = {name: value for name, value in wanted.items() if value is not None}
     if is_table(data):
@@ -152,15 +151,16 @@ def _train_data_set(
 ) -> None:
     from r2et import data as data_sets
     from r2et import metrics
-    from r2et.checkpoints import describe_explainer, load_model, save_model
-    from r2et.recipes import METHODS, find_preset, train_method
+    from r2et.checkpoints import load_model, save_model
+    from r2et.explainers import EXPLAINERS
+    from r2et.recipes import find_method, find_preset, train_method
     from r2et.recipes.presets import check_preset
 
     check_preset(preset)
     vanilla = load_model(start)[0] if start else None
     loaded = load_data(data, target, options)
     found_preset = find_preset(loaded, preset)
-    settings = METHODS[method].settings({**found_preset.defaults.get(method, {}), **given})
+    settings = find_method(method).settings({**found_preset.defaults.get(method, {}), **given})
     k = found_preset.k if k is None else k
     result = train_method(
         method,
@@ -185,7 +185,7 @@ def _train_data_set(
         "preset": preset,
         "settings": settings,
         "k": k,
-        "explainer": describe_explainer(found_preset.explainer),
+        "explainer": EXPLAINERS.describe(found_preset.explainer),
         "attack": {"radius": found_preset.radius, "steps": found_preset.attack_steps},
         "seed": seed,
         "epoch": result.selected_epoch,
@@ -200,7 +200,7 @@ def _train_data_set(
         print_json({**found, "output": str(output)})
         return
     typer.echo(
-        f"{METHODS[method].title} on {loaded.name}: test AUC {found['test_auc']:.4f}, epoch "
+        f"{find_method(method).title} on {loaded.name}: test AUC {found['test_auc']:.4f}, epoch "
         f"{result.selected_epoch} of {len(result.records)} (stopped by {result.stopped}); saved to {output}/"
     )
     if not result.passed:

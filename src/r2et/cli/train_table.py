@@ -148,7 +148,7 @@ def _warn_of_identifiers(table: "LabelledTable") -> None:
 
 
 def _print(found: dict[str, Any], sanity: str, method: str, output: Path) -> None:
-    from r2et.recipes import METHODS
+    from r2et.recipes import method_title
 
     judged = ""
     if found["accuracy"] is not None:
@@ -156,7 +156,7 @@ def _print(found: dict[str, Any], sanity: str, method: str, output: Path) -> Non
         judged = f" accuracy {found['accuracy']:.4f}{auc} on the {found['held_out']} others."
     typer.echo(
         textwrap.fill(
-            f"{METHODS[method].title} on {Path(found['data']).name}, trained on {found['rows']} rows:{judged} k = "
+            f"{method_title(method)} on {Path(found['data']).name}, trained on {found['rows']} rows:{judged} k = "
             f"{found['k']} of {found['features']} features.",
             80,
         )

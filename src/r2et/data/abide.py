@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from r2et.data.arrays import check_classes, read_npz
 from r2et.data.base import Dataset
+from r2et.data.catalogue import Info, Request, register
 from r2et.data.graphs import graph_dataset
 from r2et.data.pairs import PairCounts
-from r2et.data.registry import Info, Request, register
 from r2et.data.sources import ManualFile
 from r2et.errors import DataError, InputError
 from r2et.tables.coding import read_table

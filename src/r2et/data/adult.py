@@ -1,7 +1,7 @@
 """Adult (UCI Census Income): does a person earn more than 50,000 dollars a year?"""
 
 from r2et.data.base import Dataset, tabular_dataset
-from r2et.data.registry import Info, Request, register
+from r2et.data.catalogue import Info, Request, register
 from r2et.data.sources import RemoteFile
 from r2et.tables.coding import Category, Feature, Flag, Number, encode, labels, read_table
 

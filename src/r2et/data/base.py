@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from r2et.data.registry import Request
+    from r2et.data.catalogue import Request
 
 
 @dataclass(frozen=True, eq=False, repr=False)

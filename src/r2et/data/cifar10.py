@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from r2et.data.arrays import check_classes, check_pixels, read_npz
 from r2et.data.base import Dataset
+from r2et.data.catalogue import Info, Request, register
 from r2et.data.images import Labels, Pixels, hold_out, image_dataset
-from r2et.data.registry import Info, Request, register
 from r2et.data.sources import ManualFile, RemoteFile
 from r2et.errors import DataError
 from r2et.files.unpacking import check_gzip, unreadable

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from r2et.data.base import Dataset
+from r2et.data.catalogue import Info
 from r2et.data.folders import (
     Groups,
     classes_by_folder,
@@ -23,7 +24,6 @@ from r2et.data.folders import (
 )
 from r2et.data.graphs import graph_dataset
 from r2et.data.pairs import PairCounts
-from r2et.data.registry import Info
 from r2et.data.splits import FRACTIONS, check_three_fractions
 from r2et.errors import DataError, InputError
 from r2et.files.reading import regular_file

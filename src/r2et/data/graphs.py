@@ -15,7 +15,7 @@ from r2et.data.splits import FRACTIONS, split_groups
 from r2et.domain import Domain
 
 if TYPE_CHECKING:
-    from r2et.data.registry import Info
+    from r2et.data.catalogue import Info
 
 
 def graph_dataset(

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from r2et.data.base import Dataset
+from r2et.data.catalogue import Info
 from r2et.data.folders import Groups, classes_by_folder, existing_folder, files_in, groups_of, number_classes
 from r2et.data.images import Pixels, image_dataset
-from r2et.data.registry import Info
 from r2et.data.splits import FRACTIONS, check_three_fractions, split_groups
 from r2et.errors import DataError, InputError
 from r2et.numerics.values import check_choice, check_count, check_seed, check_text, is_whole, quoted

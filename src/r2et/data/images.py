@@ -15,7 +15,7 @@ from r2et.data.splits import split_groups
 from r2et.domain import Domain
 
 if TYPE_CHECKING:
-    from r2et.data.registry import Info
+    from r2et.data.catalogue import Info
 
 Pixels = NDArray[np.uint8]
 Labels = NDArray[np.int64]

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from r2et.data.arrays import check_classes, check_pixels, read_npz
 from r2et.data.base import Dataset
+from r2et.data.catalogue import Info, Request, register
 from r2et.data.images import hold_out, image_dataset, image_domain, to_tensor
 from r2et.data.layouts import ImageLayout
 from r2et.data.pairs import PAIR_CLASSES, Pool, draw_pairs
-from r2et.data.registry import Info, Request, register
 from r2et.data.sources import ManualFile, RemoteFile
 from r2et.data.splits import split_groups
 from r2et.errors import DataError

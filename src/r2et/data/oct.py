@@ -4,8 +4,8 @@ import torch
 
 from r2et.data.arrays import check_classes, check_pixels, read_npz
 from r2et.data.base import Dataset
+from r2et.data.catalogue import Info, Request, register
 from r2et.data.images import Pixels, image_dataset
-from r2et.data.registry import Info, Request, register
 from r2et.data.sources import ManualFile
 from r2et.data.splits import split_groups
 from r2et.errors import DataError, InputError

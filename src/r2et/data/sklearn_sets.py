@@ -1,7 +1,7 @@
 """Data sets that ship with scikit-learn: they need no network and no files."""
 
 from r2et.data.base import Dataset, tabular_dataset
-from r2et.data.registry import Info, Request, register
+from r2et.data.catalogue import Info, Request, register
 from r2et.tables.coding import Table
 
 

@@ -36,6 +36,8 @@ from r2et.estimator.search import Sanity, compare_with_linear, search, split
 from r2et.explainers import Gradient
 from r2et.numerics.values import check_flag, check_k
 from r2et.recipes import PRESETS, Preset, Schedule
+from r2et.recipes.methods import OwnObjective
+from r2et.registry import Trust
 from r2et.tables.encoding import Encoding, which_columns
 from r2et.training import WeightedRows
 
@@ -53,7 +55,10 @@ class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     Args:
         k: how many features an explanation names. They are encoded features: each category counts as one. A list
             can name a category that a person is not in: the model would react if they were.
-        method: how to train, a key of `r2et.recipes.METHODS`: "r2et-sf", "vanilla", "linear" and so on.
+        method: how to train, a key of `r2et.recipes.METHODS`: "r2et-sf", "vanilla", "linear" and so on; or an
+            objective by its name in the registry, on a plain network.
+        objective: what training minimises in place of the method's own, on the method's network: an objective by
+            name or `package.module:Class`, which is imported, its class, or an object, which is used as it is.
         settings: hyper-parameters of the method, such as {"gap": 0.1, "curvature": 0.1}: they skip the search.
             What is left out has the method's default.
         grid: values of each hyper-parameter to choose from; None = a small grid.
@@ -93,6 +98,7 @@ class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         k: int = 8,
         *,
         method: str = "r2et-sf",
+        objective: OwnObjective | None = None,
         settings: Mapping[str, float] | None = None,
         grid: Mapping[str, Sequence[float]] | None = None,
         hidden: Sequence[int] = (32,),
@@ -109,6 +115,7 @@ class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     ) -> None:
         self.k = k
         self.method = method
+        self.objective = objective
         self.settings = settings
         self.grid = grid
         self.hidden = hidden
@@ -163,6 +170,7 @@ class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             self.grid,
             ERAttack(k=k, radius=self.radius, steps=whole(self.attack_steps)),
             seed,
+            self.objective,
         )
         self.classes_, self.encoding_, self.k_ = classes, encoding, k
         self.domain_: Domain = encoding.domain
@@ -292,11 +300,16 @@ class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         save(self, path)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "StableClassifier":
-        """Read what `save` wrote; a file of a newer version, or a broken one, is a CheckpointError."""
+    def load(cls, path: str | os.PathLike[str], *, trust: Trust = ()) -> "StableClassifier":
+        """Read what `save` wrote; a file of a newer version, or a broken one, is a CheckpointError.
+
+        Args:
+            path: the folder.
+            trust: objectives of your own that the file may name; see `r2et.load_model`.
+        """
         from r2et.estimator.saving import load
 
-        return load(cls, path)
+        return load(cls, path, trust)
 
 
 def _rows(x: Tensor, numbers: NDArray[np.int64], weights: NDArray[np.float64]) -> WeightedRows:

@@ -12,18 +12,18 @@ from sklearn.utils.validation import check_array, column_or_1d
 
 from r2et.errors import InputError
 from r2et.models.architecture import whole_numbers
-from r2et.numerics.values import check_choice, check_count, check_number, check_positive, check_weight, quoted
-from r2et.recipes import METHODS
+from r2et.numerics.values import check_count, check_number, check_positive, check_weight, quoted
+from r2et.recipes import find_method
 
 
 def check_parameters(given: Mapping[str, Any]) -> None:
     """Raise unless the parameters of a StableClassifier are possible."""
-    check_choice("method", given["method"], METHODS)
+    method = find_method(given["method"], given["objective"])
     for name in ("settings", "grid"):
         values = given[name]
         if values is not None and not isinstance(values, Mapping):
             raise InputError(f"{name} must be a dict of hyper-parameters, got {quoted(values)}")
-        METHODS[given["method"]].settings(dict.fromkeys(values or {}, 0.0))
+        method.settings(dict.fromkeys(values or {}, 0.0))
     for name, value in (given["settings"] or {}).items():
         check_number(f"settings[{name!r}]", value)
     for name, choices in (given["grid"] or {}).items():

@@ -13,7 +13,10 @@ from r2et.errors import CheckpointError, InputError, in_words
 from r2et.estimator.inputs import check_parameters
 from r2et.estimator.search import Sanity
 from r2et.files.reading import typed
+from r2et.foreign import is_code
 from r2et.numerics.values import quoted
+from r2et.objectives import OBJECTIVES, Objective
+from r2et.registry import Trust
 from r2et.tables.encoding import Encoding
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from r2et.estimator.classifier import StableClassifier
+    from r2et.recipes.methods import OwnObjective
 
 VERSION = 1
 NAME = "StableClassifier"
@@ -51,6 +55,7 @@ def save(
     parameters = fitted.get_params(deep=False)
     if isinstance(fitted.random_state, np.random.RandomState):
         parameters["random_state"] = None  # a generator is a state, not a setting
+    parameters["objective"] = _described(fitted.objective)
     names = getattr(fitted, "feature_names_in_", None)
     save_model(
         fitted.model_,
@@ -70,15 +75,18 @@ def save(
     )
 
 
-def load(kind: "type[StableClassifier]", path: str | os.PathLike[str]) -> "StableClassifier":
+def load(kind: "type[StableClassifier]", path: str | os.PathLike[str], trust: Trust = ()) -> "StableClassifier":
     """Read what `save` wrote; anything else is a CheckpointError."""
-    return restore(kind, *load_model(path), str(path))
+    return restore(kind, *load_model(path, trust=trust), str(path), trust)
 
 
 def restore(
-    kind: "type[StableClassifier]", model: "nn.Module", content: dict[str, Any], where: str
+    kind: "type[StableClassifier]", model: "nn.Module", content: dict[str, Any], where: str, trust: Trust = ()
 ) -> "StableClassifier":
-    """A classifier from its network and what was saved with it; `where` is for the error messages."""
+    """A classifier from its network and what was saved with it; `where` is for the error messages.
+
+    Objectives of people's own that the file names are refused unless `trust` names them too.
+    """
     if content.get("estimator") != NAME:
         raise CheckpointError(f"{where!r} holds a model, but not a {NAME}: use r2et.load_model")
     if content.get("estimator_version") != VERSION:
@@ -90,6 +98,9 @@ def restore(
     try:
         parameters = saved["parameters"]
         parameters["hidden"] = tuple(parameters["hidden"])
+        parameters["objective"] = _objective(parameters.get("objective"), trust)
+        if is_code(parameters["method"]):
+            OBJECTIVES.stored(parameters["method"], trust)
         made = kind(**parameters)
         check_parameters(made.get_params(deep=False))
         made.classes_ = _classes(saved["classes"])
@@ -110,6 +121,23 @@ def restore(
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CheckpointError(f"{where!r} is not a complete {NAME}: {in_words(error)}") from error
     return made
+
+
+def _described(objective: "OwnObjective | None") -> Any:
+    """An objective as JSON: its name, or its settings too if it is an object."""
+    if objective is None or isinstance(objective, str):
+        return objective
+    if isinstance(objective, type):
+        return OBJECTIVES.name_of(objective)
+    return OBJECTIVES.describe(objective)
+
+
+def _objective(described: Any, trust: Trust) -> "OwnObjective | None":
+    """What `_described` described: an object, or the name of one that may be looked up."""
+    if isinstance(described, dict):
+        restored: Objective = OBJECTIVES.restore(described, trust)
+        return restored
+    return None if described is None else OBJECTIVES.stored(described, trust).name
 
 
 def _classes(saved: "_Classes") -> NDArray[Any]:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from r2et import metrics, models
 from r2et.attacks import ERAttack
-from r2et.recipes import METHODS, Candidate, Preset, choose, train_method
+from r2et.recipes import Candidate, Method, Preset, choose, find_method, train_method
+from r2et.recipes.methods import OwnObjective
 from r2et.recipes.selection import judge
 from r2et.training import FitResult, WeightedRows
 
@@ -91,15 +92,16 @@ def search(
     grid: Mapping[str, Sequence[float]] | None = None,
     attack: ERAttack | None = None,
     seed: int = 0,
+    objective: OwnObjective | None = None,
 ) -> Found:
-    """Train by a method of `METHODS`.
+    """Train by a method of `find_method`.
 
     Given settings are used as they are, and the epoch with the lowest validation loss is kept. Without them every
     combination of the grid is trained; of those within 0.01 of a vanilla model's validation AUC the one with the
     highest validation P@k under the attack wins.
 
     Args:
-        name: a key of `METHODS`.
+        name: of the method.
         train: inputs (N, n) and labels (N,).
         validation: likewise.
         preset: architecture, k, epochs and so on; its grid is used if none is given.
@@ -107,12 +109,15 @@ def search(
         grid: values of each hyper-parameter to choose from.
         attack: what the candidates are judged by; None = ERAttack of the preset.
         seed: of everything that is drawn.
+        objective: in place of the method's own.
     """
-    method = METHODS[name]
+    method = find_method(name, objective)
     vanilla: FitResult | None = None
 
-    def run(which: str, values: Mapping[str, float], threshold: float | None = None) -> FitResult:
-        start = vanilla.model if vanilla is not None and METHODS[which].retrains else None
+    def run(
+        which: str, values: Mapping[str, float], own: OwnObjective | None, threshold: float | None = None
+    ) -> FitResult:
+        start = vanilla.model if vanilla is not None and find_method(which).retrains else None
         return train_method(
             which,
             train,
@@ -123,21 +128,23 @@ def search(
             preset=preset,
             threshold=threshold,
             accelerator="cpu",
+            objective=own,
         )
 
     searched = settings is None and bool(method.defaults)
     if searched or method.retrains:
-        vanilla = run("vanilla", {})
+        vanilla = run("vanilla", {}, None)
     if not searched:
         given = method.settings(settings or {})
-        return Found(run(name, given), given, [])
+        return Found(run(name, given, objective), given, [])
     assert vanilla is not None
     threshold = preset.threshold(vanilla.auc)
     attack = attack or ERAttack(k=preset.k, radius=preset.radius, steps=preset.attack_steps)
-    tried = _combinations(name, grid if grid is not None else preset.grid.get(name, {}))
+    known = preset.grid.get(name, method.grid) if objective is None else method.grid
+    tried = _combinations(method, known if grid is None else grid)
     candidates = []
     for values in tried:
-        fit = run(name, values, threshold)
+        fit = run(name, values, objective, threshold)
         # one candidate needs no judge
         precision = judge(fit.model, validation.x, attack) if len(tried) > 1 else float("nan")
         candidates.append(Candidate(values, fit, precision))
@@ -156,8 +163,7 @@ def search(
     return Found(best.fit, best.settings, records)
 
 
-def _combinations(name: str, grid: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
-    method = METHODS[name]
+def _combinations(method: Method, grid: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
     return [method.settings(dict(zip(grid, values, strict=True))) for values in itertools.product(*grid.values())]
 
 

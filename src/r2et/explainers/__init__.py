@@ -2,11 +2,12 @@
 
 from r2et.explainers.activation import Activation
 from r2et.explainers.averaged import IntegratedGradients, SmoothGrad
-from r2et.explainers.base import Explainer
+from r2et.explainers.base import EXPLAINERS, Explainer
 from r2et.explainers.captum import FromCaptum
 from r2et.explainers.gradient import Gradient, GradientTimesInput
 
 __all__ = [
+    "EXPLAINERS",
     "Activation",
     "Explainer",
     "FromCaptum",

@@ -6,11 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from r2et.errors import InputError
-from r2et.explainers.base import Explainer, Reduce
+from r2et.explainers.base import EXPLAINERS, Explainer, Reduce
 from r2et.numerics.twins import twin
 from r2et.numerics.values import check_text, suggestion
 
 
+@EXPLAINERS.register("activation")
 @dataclass(frozen=True, kw_only=True)
 class Activation(Explainer):
     """The output of one layer: which neurons are stimulated most.

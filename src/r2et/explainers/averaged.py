@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from r2et.errors import InputError
-from r2et.explainers.base import Explainer
+from r2et.explainers.base import EXPLAINERS, Explainer
 from r2et.numerics.checks import check_baseline
 from r2et.numerics.values import check_choice, check_chunk_size, check_count, check_positive, check_seed
 from r2et.scores import Score
@@ -60,6 +60,7 @@ class AveragedGradient(Explainer):
         return total
 
 
+@EXPLAINERS.register("smoothgrad")
 @dataclass(frozen=True, kw_only=True)
 class SmoothGrad(AveragedGradient):
     """The mean gradient over noisy copies of x (App. A.1.2, "SG").
@@ -107,6 +108,7 @@ class SmoothGrad(AveragedGradient):
         return self.average_gradient(model, x, target, create_graph, lambda m: x + noise[m], weights)
 
 
+@EXPLAINERS.register("integrated-gradients")
 @dataclass(frozen=True, kw_only=True)
 class IntegratedGradients(AveragedGradient):
     """(x - x0) * integral of grad score(x0 + a (x - x0)) over a in [0, 1] (App. A.1.2, "IG").

@@ -12,6 +12,7 @@ from r2et.numerics.autograd import forward
 from r2et.numerics.checks import check_differentiable, check_inputs, check_logits, no_gradient
 from r2et.numerics.preflight import measuring
 from r2et.numerics.values import check_choice, is_whole, quoted
+from r2et.registry import Registry
 from r2et.scores import Score, check_score, checked_target, score
 
 Reduce = Literal["abs", "signed", "abs-sum"]
@@ -119,3 +120,8 @@ class Explainer(ABC):
         if gradient is None:
             raise no_gradient()
         return gradient
+
+
+EXPLAINERS: Registry[type[Explainer]] = Registry(
+    "explainer", "r2et.explainers", package="r2et.explainers", base=Explainer
+)

@@ -5,9 +5,10 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from r2et.explainers.base import Explainer
+from r2et.explainers.base import EXPLAINERS, Explainer
 
 
+@EXPLAINERS.register("gradient")
 @dataclass(frozen=True, kw_only=True)
 class Gradient(Explainer):
     """The gradient of the score, grad s_c(x) (Sec. 3, "Grad").
@@ -34,6 +35,7 @@ class Gradient(Explainer):
         return self.gradient(model, x, target, create_graph, logits)
 
 
+@EXPLAINERS.register("gradient-times-input")
 @dataclass(frozen=True, kw_only=True)
 class GradientTimesInput(Explainer):
     """Gradient times input, x * grad s_c(x) (App. A.1.2, "Grad x Inp").

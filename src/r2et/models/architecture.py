@@ -9,9 +9,11 @@ from torch import Tensor, fx, nn
 
 from r2et.errors import InputError
 from r2et.numerics.values import check_choice, check_count, check_positive, quoted
+from r2et.registry import Registry
 
 #: of one layer: 32 GB of float32
 MOST_WEIGHTS = 2**33
+MODELS: Registry[type[nn.Module]] = Registry("model", "r2et.models", package="r2et.models", base=nn.Module)
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     "relu": nn.ReLU,
     "softplus": nn.Softplus,
@@ -52,10 +54,8 @@ def describe_activation(layer: nn.Module) -> dict[str, Any]:
     return found
 
 
-def confirmed(
-    model: nn.Module, name: str, build: Callable[..., nn.Module], settings: dict[str, Any]
-) -> dict[str, Any]:
-    """The description of a model, if it describes it: built again and compared layer by layer.
+def confirmed(model: nn.Module, build: type[nn.Module], settings: dict[str, Any]) -> dict[str, Any]:
+    """Name and settings of a model of a class, if they describe it: built again and compared layer by layer.
 
     A model that was changed must not come back from a checkpoint as another one.
     """
@@ -67,7 +67,7 @@ def confirmed(
         rebuilt = None
     if rebuilt is None or _layers(rebuilt) != _layers(model):
         raise InputError(f"this {build.__name__} was changed and cannot be described in a checkpoint: {model}")
-    return {"name": name, **settings}
+    return {"name": MODELS.name_of(build), **settings}
 
 
 def _layers(model: nn.Module) -> list[tuple[str, str]]:

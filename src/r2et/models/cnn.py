@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from r2et.errors import InputError
 from r2et.models.architecture import (
+    MODELS,
     activation_maker,
     check_layers,
     check_shape,
@@ -19,6 +20,7 @@ from r2et.numerics.values import check_choice, check_count
 Pool = Literal["max", "avg"]
 
 
+@MODELS.register("cnn")
 class CNN(nn.Module):
     """Two 3 x 3 convolutions, each followed by pooling, and three dense layers (App. B.1, "Image data").
 
@@ -106,4 +108,4 @@ class CNN(nn.Module):
             "pool": "avg" if isinstance(self.features[2], nn.AvgPool2d) else "max",
             **describe_activation(self.features[1]),
         }
-        return confirmed(self, "cnn", CNN, found)
+        return confirmed(self, CNN, found)

@@ -6,12 +6,20 @@ import torch
 from torch import Tensor, nn
 
 from r2et.errors import InputError
-from r2et.models.architecture import activation_maker, check_layers, check_shape, confirmed, describe_activation
+from r2et.models.architecture import (
+    MODELS,
+    activation_maker,
+    check_layers,
+    check_shape,
+    confirmed,
+    describe_activation,
+)
 from r2et.numerics.values import check_choice, check_count, check_positive
 
 SelfLoops = Literal["unit", "renormalised"]
 
 
+@MODELS.register("gcn")
 class GCN(nn.Module):
     """Two graph convolutions and the mean over nodes (App. B.1, "Graph data"), as a function of the edges.
 
@@ -140,4 +148,4 @@ class GCN(nn.Module):
             "self_loops": self.self_loops,
             **describe_activation(self.activation),
         }
-        return confirmed(self, "gcn", GCN, found)
+        return confirmed(self, GCN, found)

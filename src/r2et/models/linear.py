@@ -4,10 +4,11 @@ from typing import Any
 
 from torch import nn
 
-from r2et.models.architecture import check_layers
+from r2et.models.architecture import MODELS, check_layers
 from r2et.numerics.values import check_count
 
 
+@MODELS.register("linear")
 class Linear(nn.Linear):
     """Logits that are linear in the features: (N, features) -> (N, classes).
 

@@ -6,6 +6,7 @@ from typing import Any
 from torch import nn
 
 from r2et.models.architecture import (
+    MODELS,
     activation_maker,
     check_layers,
     confirmed,
@@ -15,6 +16,7 @@ from r2et.models.architecture import (
 from r2et.numerics.values import check_count
 
 
+@MODELS.register("mlp")
 class MLP(nn.Sequential):
     """Fully connected layers: (N, features) -> (N, classes).
 
@@ -63,4 +65,4 @@ class MLP(nn.Sequential):
             }
         if between:
             found |= describe_activation(between[0])
-        return confirmed(self, "mlp", MLP, found)
+        return confirmed(self, MLP, found)

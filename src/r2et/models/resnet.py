@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from r2et.errors import InputError
 from r2et.files.reading import regular_file
 from r2et.models.architecture import (
+    MODELS,
     activation_maker,
     check_layers,
     check_shape,
@@ -55,6 +56,7 @@ class BasicBlock(nn.Module):
         return result
 
 
+@MODELS.register("resnet")
 class ResNet(nn.Module):
     """A residual network of basic blocks: (N, channels, height, width) -> (N, classes); ResNet-18 by default.
 
@@ -198,7 +200,7 @@ class ResNet(nn.Module):
             "stem": "large" if isinstance(self.maxpool, nn.MaxPool2d) else "small",
             **describe_activation(self.activation),
         }
-        return confirmed(self, "resnet", ResNet, found)
+        return confirmed(self, ResNet, found)
 
 
 def _read(weights: Mapping[str, Tensor] | str | os.PathLike[str]) -> dict[str, Tensor]:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from r2et.errors import InputError, ModelError
-from r2et.models.architecture import check_layers, confirmed, traced
+from r2et.models.architecture import MODELS, check_layers, confirmed, traced
 from r2et.numerics.modes import copied
 from r2et.numerics.values import check_count
 
@@ -14,6 +14,7 @@ from r2et.numerics.values import check_count
 SQUARED_LENGTH_FLOOR = 1e-8
 
 
+@MODELS.register("siamese")
 class Siamese(nn.Module):
     """Are two inputs of one class? Cosine similarity of their embeddings, then a linear layer (App. B.1).
 
@@ -65,10 +66,11 @@ class Siamese(nn.Module):
     @property
     def architecture(self) -> dict[str, Any]:
         """What `r2et.models.create` needs to build this model again."""
-        described = confirmed(self, "siamese", Siamese, {"embedding": self.embedding})
+        described = confirmed(self, Siamese, {"embedding": self.embedding})
         return described | {"embedding": _describe(self.embedding)}
 
 
+@MODELS.register("single-input")
 class SingleInput(nn.Module):
     """f^CL: a linear classifier of single inputs on a copy of a Siamese net's embedding (App. B.2.3).
 
@@ -127,7 +129,7 @@ class SingleInput(nn.Module):
             "classes": self.head.out_features,
             "retrain": self.retrain,
         }
-        return confirmed(self, "single-input", SingleInput, found) | {"embedding": _describe(self.embedding)}
+        return confirmed(self, SingleInput, found) | {"embedding": _describe(self.embedding)}
 
 
 def cosine_similarity(first: Tensor, second: Tensor) -> Tensor:

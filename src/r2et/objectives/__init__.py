@@ -1,15 +1,17 @@
 """Training objectives: scalars of a model and a batch, usable in any training loop."""
 
 from r2et.objectives.adversarial import AdversarialTraining
-from r2et.objectives.base import Loss, Objective
+from r2et.objectives.base import OBJECTIVES, Batch, Loss, Objective, Regularised, Term
 from r2et.objectives.curvature import SSR, CertifiedRadius, EstimatedHessian, ExactHessian
 from r2et.objectives.plain import CrossEntropy
 from r2et.objectives.r2et import R2ET, DirectThickness
 
 __all__ = [
+    "OBJECTIVES",
     "R2ET",
     "SSR",
     "AdversarialTraining",
+    "Batch",
     "CertifiedRadius",
     "CrossEntropy",
     "DirectThickness",
@@ -17,4 +19,6 @@ __all__ = [
     "ExactHessian",
     "Loss",
     "Objective",
+    "Regularised",
+    "Term",
 ]

@@ -9,9 +9,10 @@ from r2et.attacks import ERAttack
 from r2et.explainers import Explainer, Gradient
 from r2et.numerics.preflight import trusted
 from r2et.numerics.values import check_count, check_kind, check_positive
-from r2et.objectives.base import Loss, Objective, evaluation_mode, mean_cross_entropy
+from r2et.objectives.base import OBJECTIVES, Loss, Objective, evaluation_mode, mean_cross_entropy
 
 
+@OBJECTIVES.register("at")
 @dataclass(frozen=True, kw_only=True)
 class AdversarialTraining(Objective):
     """AT: cross-entropy at x + delta, delta from ERAttack. One step (Fast-AT) by default.

@@ -20,6 +20,7 @@ from r2et.numerics.checks import check_generator, check_inputs, check_labels, ch
 from r2et.numerics.modes import evaluating
 from r2et.numerics.preflight import check_module, run
 from r2et.numerics.values import check_count, check_flag, check_kind, quoted
+from r2et.registry import Registry
 from r2et.scores import log_odds, predicted_class
 
 Direction = Literal["gradient", "random", "adversarial"]
@@ -105,6 +106,11 @@ class Objective(ABC):
         weights: Tensor | None = None,
     ) -> Loss:
         """The loss and its parts, without checks of the input; arguments as in `__call__`."""
+
+
+OBJECTIVES: Registry[type[Objective]] = Registry(
+    "objective", "r2et.objectives", package="r2et.objectives", base=Objective
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,11 +17,12 @@ from r2et.explainers import Gradient
 from r2et.numerics.autograd import derivative, unit
 from r2et.numerics.jacobian import jacobian
 from r2et.numerics.values import check_choice, check_count, check_k, check_positive, check_weight
-from r2et.objectives.base import Batch, Direction, Regularised, Term, check_reference
+from r2et.objectives.base import OBJECTIVES, Batch, Direction, Regularised, Term, check_reference
 
 Denominator = Literal["auto", "enclosure", "point"]
 
 
+@OBJECTIVES.register("est-h")
 @dataclass(frozen=True, kw_only=True)
 class EstimatedHessian(Regularised):
     """Est-H: cross-entropy + weight * ||H v|| by a finite difference along the gradient.
@@ -51,6 +52,7 @@ class EstimatedHessian(Regularised):
         return {"curvature": Term(norms.mean(), self.weight)}
 
 
+@OBJECTIVES.register("exact-h")
 @dataclass(frozen=True, kw_only=True)
 class ExactHessian(Regularised):
     """Exact-H: cross-entropy + weight * ||H||_F, every entry of the derivative of the explanation.
@@ -71,6 +73,7 @@ class ExactHessian(Regularised):
         return {"hessian": Term(hessian.flatten(start_dim=1).norm(dim=1).mean(), self.weight)}
 
 
+@OBJECTIVES.register("ssr")
 @dataclass(frozen=True, kw_only=True)
 class SSR(Regularised):
     """SSR: cross-entropy + weight * largest eigenvalue magnitude of the Hessian, by power iteration.
@@ -109,6 +112,7 @@ class SSR(Regularised):
         return {"eigenvalue": Term(product.flatten(start_dim=1).norm(dim=1).mean(), self.weight)}
 
 
+@OBJECTIVES.register("cl")
 @dataclass(frozen=True, kw_only=True)
 class CertifiedRadius(Regularised):
     """CL: cross-entropy - weight * min over pairs of h / max ||H_i - H_j|| (Prop. 4.5), for retraining.

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from r2et.objectives.base import Loss, Objective, _cross_entropy
+from r2et.objectives.base import OBJECTIVES, Loss, Objective, _cross_entropy
 
 
+@OBJECTIVES.register("cross-entropy")
 @dataclass(frozen=True, kw_only=True)
 class CrossEntropy(Objective):
     """The classification loss. With weight decay in the optimiser it is the paper's WD, on a softplus copy of the

@@ -21,12 +21,13 @@ from r2et.numerics.values import (
     check_share,
     check_weight,
 )
-from r2et.objectives.base import Batch, Direction, Regularised, Term, check_reference
+from r2et.objectives.base import OBJECTIVES, Batch, Direction, Regularised, Term, check_reference
 from r2et.stability import Neighbours, UniformNeighbours, path_explanations
 
 Pairs = Literal["all", "boundary"]
 
 
+@OBJECTIVES.register("r2et")
 @dataclass(frozen=True, kw_only=True)
 class R2ET(Regularised):
     """Cross-entropy - gap * (mean gap of the top-k pairs) + curvature * ||H v|| (Eq. 5).
@@ -112,6 +113,7 @@ class R2ET(Regularised):
         return (pair_weights(kept, self.k, self.pairs, self.boundary_pairs) * scores).sum(-1)
 
 
+@OBJECTIVES.register("thickness")
 @dataclass(frozen=True, kw_only=True)
 class DirectThickness(Regularised):
     """Cross-entropy - weight * gap thickness (Eq. 4): the objective that R2ET replaces by cheap bounds.

@@ -1,11 +1,7 @@
 """`package.module:factory` with safetensors weights as a model: this imports and runs the user's code."""
 
-import importlib
 import os
-import re
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +10,8 @@ from torch import nn
 
 from r2et.errors import InputError, ModelError, in_words
 from r2et.files.reading import parse_json, regular_file
-from r2et.numerics.values import check_kind, check_text, quoted, suggestion
-
-_PATTERN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-
-
-def is_factory(text: str) -> bool:
-    """Whether a text has the form `package.module:factory`.
-
-    >>> is_factory("shop.models:make"), is_factory("models/net.pt2")
-    (True, False)
-    """
-    return _PATTERN.fullmatch(text) is not None
+from r2et.foreign import import_code, importable_here, is_code
+from r2et.numerics.values import check_kind, check_text, quoted
 
 
 def load_from_factory(
@@ -52,7 +38,7 @@ def load_from_factory(
     given = dict(arguments or {})
     called = f"{source}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
     try:
-        with _importable_here():
+        with importable_here():
             model = factory(**given)
     # sys.exit() of somebody's code is not the end of ours
     except (Exception, SystemExit) as error:
@@ -83,48 +69,12 @@ def parse_arguments(pairs: list[str]) -> dict[str, Any]:
 
 
 def _find(source: str) -> Any:
-    if not is_factory(source):
+    if not is_code(source):
         raise InputError(f"{source!r} is not of the form package.module:factory")
-    module_name, _, path = source.partition(":")
-    try:
-        with _importable_here():
-            found: Any = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"module {module_name!r} of {source!r} cannot be imported: {error}. It is looked for in the current "
-            "folder and among the installed packages"
-        ) from error
-    except (Exception, SystemExit) as error:
-        raise InputError(f"importing {module_name!r} raised {in_words(error)}") from error
-    for name in path.split("."):
-        if not _has(found, name):
-            known = [entry for entry in dir(found) if callable(getattr(found, entry, None)) and entry[0] != "_"]
-            raise InputError(f"{module_name!r} has no {path!r}{suggestion(name, known[:20])}")
-        found = getattr(found, name)
-    if not callable(found):
-        raise InputError(f"{source!r} is {type(found).__name__}, not a function or class that makes a model")
-    return found
-
-
-def _has(found: Any, name: str) -> bool:
-    """Whether it has an attribute; a module's own `__getattr__` may raise anything."""
-    try:
-        return hasattr(found, name)
-    except (Exception, SystemExit) as error:
-        raise InputError(f"looking up {name!r} raised {in_words(error)}") from error
-
-
-@contextmanager
-def _importable_here() -> Iterator[None]:
-    """An installed command does not look into the current folder, unlike `python`."""
-    here = str(Path.cwd())
-    sys.path.insert(0, here)
-    # a file that was written a moment ago is not in the finder's cache
-    importlib.invalidate_caches()
-    try:
-        yield
-    finally:
-        sys.path.remove(here)
+    factory = import_code(source)
+    if not callable(factory):
+        raise InputError(f"{source!r} is {type(factory).__name__}, not a function or class that makes a model")
+    return factory
 
 
 def _load_weights(model: nn.Module, path: Path, called: str) -> None:

@@ -10,13 +10,17 @@ import torch
 from torch import nn
 
 from r2et.checkpoints import load_model
+from r2et.data import DATA_SETS
 from r2et.errors import CheckpointError, InputError
 from r2et.estimator import StableClassifier
 from r2et.estimator.saving import restore
+from r2et.explainers import EXPLAINERS, Explainer
 from r2et.files.reading import regular_file, typed
+from r2et.foreign import is_code
 from r2et.numerics.values import check_path, quoted
-from r2et.predictors.factories import is_factory, load_from_factory
+from r2et.predictors.factories import load_from_factory
 from r2et.predictors.programs import EXPORT, Program, load_program
+from r2et.registry import Trust
 from r2et.tables.origins import Origin, read_origin
 
 Kind = Literal["classifier", "checkpoint", "program", "factory"]
@@ -56,6 +60,7 @@ class OpenedModel:
         model: maps (N, *features) to logits (N, C), in evaluation mode.
         classifier: the StableClassifier it belongs to, which encodes columns; None for others.
         information: what was saved with an r2et checkpoint.
+        explainer: the explanation that it was trained for; None if that is unknown.
         origin: which rows of which file `r2et train` used; None if that is unknown.
     """
 
@@ -65,6 +70,7 @@ class OpenedModel:
     model: nn.Module = field(repr=False)
     classifier: StableClassifier | None = field(default=None, repr=False)
     information: dict[str, Any] = field(default_factory=dict, repr=False)
+    explainer: Explainer | None = field(default=None, repr=False)
     origin: Origin | None = field(default=None, repr=False)
 
     @property
@@ -80,6 +86,8 @@ def open_model(
     source: str | os.PathLike[str],
     weights: str | os.PathLike[str] | None = None,
     arguments: Mapping[str, Any] | None = None,
+    *,
+    trust: Trust = (),
 ) -> OpenedModel:
     """Open a saved StableClassifier, an r2et checkpoint, a torch.export program, or a factory with weights.
 
@@ -89,13 +97,14 @@ def open_model(
         source: a folder, a `.pt2` file, or `package.module:factory`, which is imported and run.
         weights: of a factory's model, a .safetensors file.
         arguments: keyword arguments of a factory.
+        trust: classes, or their names `package.module:Class`, that a folder may name; see `r2et.load_model`.
 
     >>> open_model("torch.nn:Linear", arguments={"in_features": 3, "out_features": 2})
     OpenedModel(source='torch.nn:Linear', name='torch.nn:Linear', kind='factory')
     """
     check_path("source", source)
     text, path = os.fspath(source), Path(source)
-    if is_factory(text) and not os.path.exists(path):
+    if is_code(text) and not os.path.exists(path):
         model = load_from_factory(text, weights, arguments)
         return OpenedModel(text, text if weights is None else Path(weights).stem, "factory", model)
     if weights is not None or arguments:
@@ -104,7 +113,7 @@ def open_model(
             "them out"
         )
     if os.path.isdir(path) or path.suffix == ".json":
-        return _from_folder(text, path)
+        return _from_folder(text, path, trust)
     if not os.path.lexists(path):
         raise InputError(f"there is no model {quoted(text)}: give {_KNOWN}")
     regular_file(path, InputError)
@@ -113,16 +122,21 @@ def open_model(
     raise InputError(_refusal(text, path))
 
 
-def _from_folder(text: str, path: Path) -> OpenedModel:
-    model, information = load_model(path)
+def _from_folder(text: str, path: Path, trust: Trust) -> OpenedModel:
+    model, information = load_model(path, trust=trust)
     typed(information, _Information, repr(text), CheckpointError)
+    if is_code(information.get("data")):
+        # what a file names is loaded only by who knows that code
+        DATA_SETS.stored(information["data"], trust)
     name = (path if path.is_dir() else path.parent).resolve().name
     if "estimator" not in information:
-        return OpenedModel(text, name, "checkpoint", model, information=information)
+        described = information.get("explainer")
+        explainer = None if described is None else EXPLAINERS.restore(described, trust)
+        return OpenedModel(text, name, "checkpoint", model, information=information, explainer=explainer)
     # not a second reading: another model may be in this folder by then
-    classifier = restore(StableClassifier, model, information, text)
+    classifier = restore(StableClassifier, model, information, text, trust)
     origin = read_origin(information, text)
-    return OpenedModel(text, name, "classifier", classifier.model_, classifier, information, origin)
+    return OpenedModel(text, name, "classifier", classifier.model_, classifier, information, origin=origin)
 
 
 def _refusal(text: str, path: Path) -> str:

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from r2et import data
 from r2et.auditing import Audit, audit
-from r2et.checkpoints import create_explainer
 from r2et.data.layouts import GraphLayout, ImageLayout
 from r2et.domain import Domain
 from r2et.errors import CheckpointError, InputError
@@ -132,7 +131,6 @@ def from_data_set(
             f"the model in {opened.source!r} does not fit data set {name!r}, whose test inputs have shape "
             f"{tuple(x.shape)}: {error}. Choose the data it was trained on with --data, --target and --option"
         ) from error
-    described = opened.information.get("explainer")
     return Subject(
         name=opened.name,
         data=loaded.name,
@@ -141,7 +139,7 @@ def from_data_set(
         x=x,
         y=y,
         k=opened.information.get("k", loaded.k),
-        explainer=Gradient(inputs=loaded.inputs) if described is None else create_explainer(described),
+        explainer=opened.explainer or Gradient(inputs=loaded.inputs),
         domain=loaded.domain,
         feature_names=loaded.feature_names,
         class_names=loaded.class_names,
@@ -178,7 +176,7 @@ def from_table(
         "data": table.path.name,
         "rows": which or f"{len(chosen.frame)} of {len(table.frame)} rows",
         "model": opened.model,
-        "explainer": Gradient(),
+        "explainer": opened.explainer or Gradient(),
         "row_numbers": tuple(chosen.frame.index.tolist()),
         "preset": opened.information.get("attack", {}),
         "notes": (caveat,) if caveat else (),

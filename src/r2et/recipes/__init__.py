@@ -1,6 +1,6 @@
 """How models are trained: methods, presets, grids and the rule that selects, in one place."""
 
-from r2et.recipes.methods import METHODS, Method, train_method
+from r2et.recipes.methods import METHODS, Method, find_method, method_names, method_title, train_method
 from r2et.recipes.presets import PRESETS, Preset, Schedule, find_preset
 from r2et.recipes.selection import Candidate, choose
 
@@ -12,6 +12,9 @@ __all__ = [
     "Preset",
     "Schedule",
     "choose",
+    "find_method",
     "find_preset",
+    "method_names",
+    "method_title",
     "train_method",
 ]

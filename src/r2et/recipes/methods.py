@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
@@ -11,9 +11,11 @@ from torch import nn
 from r2et import models
 from r2et.errors import InputError
 from r2et.explainers import Explainer
+from r2et.foreign import is_code
 from r2et.numerics.modes import copied
 from r2et.numerics.values import check_choice, check_k, check_kind, check_seed
 from r2et.objectives import (
+    OBJECTIVES,
     R2ET,
     SSR,
     AdversarialTraining,
@@ -23,14 +25,17 @@ from r2et.objectives import (
     EstimatedHessian,
     ExactHessian,
     Objective,
+    Regularised,
 )
-from r2et.objectives.base import Direction, Regularised
+from r2et.objectives.base import Direction
 from r2et.recipes.networks import Outline, complete, with_activation
 from r2et.recipes.presets import PRESETS, Preset
 from r2et.training.fitting import as_rows, check_runs, fit
 from r2et.training.settings import FitResult, Retraining, Rows
 from r2et.training.trainer import MakeOptimiser, MakeSchedule
 
+#: an objective by name or `package.module:Class`, its class, or an object
+OwnObjective = str | type[Objective] | Objective
 PAPER_TABULAR = PRESETS["tabular"]["paper"]
 
 
@@ -40,19 +45,21 @@ class Method:
 
     Attributes:
         title: as the tables print it.
-        objective: makes the objective from k and the hyper-parameters.
+        objective: makes the objective from k and the hyper-parameters; or a ready one.
         defaults: hyper-parameters and their default values; the only ones the method takes.
+        grid: values of them to choose from, where the preset has none for this method.
         linear: the model is a linear one, whatever the architecture of others.
         activation: of the model.
         retrains: starts from a vanilla model.
     """
 
     title: str
-    objective: Callable[..., Objective]
+    objective: Callable[..., Objective] | Objective
     defaults: dict[str, float] = field(default_factory=dict)
     linear: bool = False
     activation: str = "relu"
     retrains: bool = False
+    grid: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     @property
     def changes_architecture(self) -> bool:
@@ -109,12 +116,14 @@ class Method:
             boundary_pairs: k' of R2ET-mm.
             direction: of the finite difference of scale-free R2ET.
         """
+        if isinstance(self.objective, Objective):
+            return self.objective
         made = self.objective(k, **{name: value for name, value in settings.items() if name != "weight_decay"})
         changes: dict[str, Any] = {}
         if isinstance(made, Regularised):
             score = made.default_explainer().score
             changes["explainer"] = replace(explainer, score=score) if explainer.pointwise else explainer
-        elif isinstance(made, AdversarialTraining):
+        elif "explainer" in {entry.name for entry in fields(made)}:
             changes["explainer"] = explainer
         if isinstance(made, R2ET) and made.pairs == "boundary":
             changes["boundary_pairs"] = boundary_pairs
@@ -163,6 +172,64 @@ METHODS: dict[str, Method] = {
 }
 
 
+#: hyper-parameters of a network or an optimiser: they stay when a method gets another objective
+_NOT_OF_OBJECTIVES = ("beta", "weight_decay")
+
+
+def find_method(name: str, objective: OwnObjective | None = None) -> Method:
+    """A method by name, with another objective if one is given.
+
+    Args:
+        name: a key of `METHODS`. An objective that is none of these is a method on the plain network: its name in
+            `r2et.objectives.OBJECTIVES`, or `package.module:Class`.
+        objective: in place of the method's own: a name, a class, or an object.
+
+    >>> find_method("r2et-mm").title, find_method("cross-entropy").title
+    ('R2ET-mm', 'cross-entropy')
+    """
+    if isinstance(name, str) and name in METHODS:
+        method = METHODS[name]
+    else:
+        if not is_code(name):
+            check_choice("method", name, method_names())
+        method = _with_objective(METHODS["vanilla"], name)
+    return method if objective is None else _with_objective(method, objective)
+
+
+def method_names() -> list[str]:
+    """Every short name that `find_method` takes: the paper's methods first."""
+    return [*METHODS, *(name for name in OBJECTIVES.names() if name not in METHODS)]
+
+
+def method_title(name: str) -> str:
+    """A method as tables print it; nothing is imported, because names in records may be anybody's."""
+    if name in METHODS:
+        return METHODS[name].title
+    entry = OBJECTIVES.entries.get(name)
+    return name.rpartition(":")[2] if entry is None else entry.title or name
+
+
+def _with_objective(method: Method, objective: OwnObjective) -> Method:
+    """The method with another objective, on the same network.
+
+    What has a name is built with k, the hyper-parameters that it registered, and the method's explanation; an
+    object is used as it is.
+    """
+    kept = {name: value for name, value in method.defaults.items() if name in _NOT_OF_OBJECTIVES}
+    if isinstance(objective, Objective):
+        return replace(method, title=type(objective).__name__, objective=objective, defaults=kept)
+    entry = OBJECTIVES.find(objective)
+    taken = {part.name for part in fields(entry.thing)}
+
+    def make(k: int, **settings: Any) -> Objective:
+        values = {name: value for name, value in {"k": k, **settings}.items() if name in taken}
+        built: Objective = OBJECTIVES.build(entry, values)
+        return built
+
+    title, defaults = method_title(entry.name), {**kept, **entry.defaults}
+    return replace(method, title=title, objective=make, defaults=defaults, grid=entry.grid)
+
+
 def train_method(
     name: str,
     train: Rows,
@@ -173,12 +240,13 @@ def train_method(
     vanilla: nn.Module | None = None,
     preset: Preset = PAPER_TABULAR,
     explainer: Explainer | None = None,
+    objective: OwnObjective | None = None,
     **options: Any,
 ) -> FitResult:
     """Train a model from scratch, or retrain `vanilla`, by one of the paper's methods.
 
     Args:
-        name: a key of `METHODS`.
+        name: a key of `METHODS`, or an objective: its name in the registry, or `package.module:Class`.
         train: inputs (N, *features), or pairs (N, 2, *features), and labels (N,).
         validation: likewise.
         k: size of the salient set; None = the preset's.
@@ -188,6 +256,7 @@ def train_method(
         preset: architecture, explanation, epochs, learning rate and so on; `find_preset(data, "cpu")` has those
             of a data set.
         explainer: the explanation to train for; None = the preset's.
+        objective: in place of the method's own: a name, a class, or an object, which is used as it is.
         options: of `fit`; they come before the preset's.
 
     >>> import r2et
@@ -195,8 +264,7 @@ def train_method(
     >>> train_method("r2et-sf", data.train, data.validation, data.k, epochs=2).stopped
     'epochs'
     """
-    check_choice("method", name, METHODS)
-    method = METHODS[name]
+    method = find_method(name, objective)
     check_kind("preset", preset, Preset, 'r2et.recipes.find_preset(data, "cpu")')
     if settings is not None:
         check_kind("settings", settings, Mapping, '{"gap": 0.1}')
@@ -209,7 +277,8 @@ def train_method(
     k = preset.k if k is None else k
     explainer = preset.explainer if explainer is None else explainer
     check_kind("explainer", explainer, Explainer, "r2et.explainers.Gradient()")
-    values = method.settings({**preset.defaults.get(name, {}), **(settings or {})})
+    suited = preset.defaults.get(name, {}) if objective is None else {}
+    values = method.settings({**suited, **(settings or {})})
     if method.retrains and vanilla is None:
         raise InputError(
             f"method {name!r} retrains: give it the vanilla model to start from (vanilla=, or --from FOLDER)"

@@ -94,6 +94,7 @@ def render(
         fragile=embedding.FRAGILE,
         listed=embedding.SHOWN,
         attack_words=words.ATTACKS,
+        attack_names={entry["attack"] for content in contents for entry in content.attacks},
         faithfulness_words=words.FAITHFULNESS,
         script=script,
         style=style,

@@ -1,35 +1,35 @@
 """What is measured on a trained model: one function a study, each giving plain numbers and per-sample arrays."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from r2et import metrics
-from r2et.attacks import ConstrainedAttack, ERAttack, MSEAttack, WorstCase
+from r2et.attacks import ATTACKS, Attack, ConstrainedAttack, ERAttack, MSEAttack, WorstCase
 from r2et.attacks.constraints import sweep
 from r2et.attacks.worst_case import Budget
 from r2et.certificates import certify
 from r2et.data import Dataset, GraphLayout, ImageLayout
 from r2et.errors import InputError
 from r2et.explainers import (
+    EXPLAINERS,
     Activation,
     Explainer,
     IntegratedGradients,
     SmoothGrad,
 )
 from r2et.numerics.modes import evaluating
-from r2et.recipes import METHODS
+from r2et.recipes import find_method
 from r2et.stability import GaussianNeighbours, thickness
-from r2et_bench.correlation import correlation
-from r2et_bench.masking import masking
-from r2et_bench.subject import Outcome, Subject
+from r2et_bench.subject import STUDIES, Outcome, Subject
 
 _FRACTIONS = (0.01, 0.05, 0.1, 0.2, 0.5)
 
 
+@STUDIES.register("prediction")
 def predictions(subject: Subject) -> Outcome:
     """AUC (cAUC) and accuracy on the whole test set."""
     x, y = subject.data.test.x, subject.data.test.y
@@ -44,14 +44,19 @@ def predictions(subject: Subject) -> Outcome:
     )
 
 
-def attacks(subject: Subject, rows: int, steps: int | None = None, mse: bool = True) -> Outcome:
-    """P@k under the paper's two attacks, the prediction kept (Table 1)."""
+@STUDIES.register("attacks")
+def attacks(
+    subject: Subject, rows: int, steps: int | None = None, mse: bool = True, also: Sequence[str] = ()
+) -> Outcome:
+    """P@k under the paper's two attacks, the prediction kept (Table 1), and under further ones by name."""
     shared = {**subject.attack, **({} if steps is None else {"steps": steps})}
+    kinds: list[type[Attack]] = [ERAttack, *([MSEAttack] if mse else [])]
+    kinds += [ATTACKS.find(name).thing for name in also]
     found = {
         attack.__name__: attack(**shared)(
             subject.model, subject.inputs(rows), seed=0, chunk_size=subject.chunk_size
         )
-        for attack in ((ERAttack, MSEAttack) if mse else (ERAttack,))
+        for attack in kinds
     }
     return Outcome(
         {
@@ -67,6 +72,7 @@ def attacks(subject: Subject, rows: int, steps: int | None = None, mse: bool = T
     )
 
 
+@STUDIES.register("sizes")
 def sizes(subject: Subject, rows: int, sizes: Sequence[int], steps: int) -> Outcome:
     """P@k under ERAttack for other k (Table 7); the attack is told the k it is judged by."""
     found = {}
@@ -77,6 +83,7 @@ def sizes(subject: Subject, rows: int, sizes: Sequence[int], steps: int) -> Outc
     return Outcome(found)
 
 
+@STUDIES.register("worst")
 def worst(subject: Subject, rows: int, budget: Budget) -> Outcome:
     """P@k under WorstCase at the preset's radius: the number to believe."""
     shared = {name: subject.attack[name] for name in ("k", "radius", "explainer")}
@@ -94,6 +101,7 @@ def worst(subject: Subject, rows: int, budget: Budget) -> Outcome:
     )
 
 
+@STUDIES.register("certified")
 def certified(subject: Subject, rows: int) -> Outcome:
     """Certified P@k at the preset's radius and the median certified radius, where a sound method applies."""
     try:
@@ -117,6 +125,7 @@ def certified(subject: Subject, rows: int) -> Outcome:
     )
 
 
+@STUDIES.register("thickness")
 def thicknesses(subject: Subject, rows: int, samples: int = 16, steps: int = 8) -> Outcome:
     """Probability thickness among Gaussian neighbours about as far away as the radius (Tables 3 and 5)."""
     x = subject.inputs(rows)
@@ -133,6 +142,7 @@ def thicknesses(subject: Subject, rows: int, samples: int = 16, steps: int = 8) 
     return Outcome({"thickness": float(values.mean()), "sigma": subject.sigma}, {"thickness": values})
 
 
+@STUDIES.register("last")
 def last(subject: Subject, rows: int, steps: int, mse: bool = True) -> Outcome:
     """cAUC, aAUC and sensitivity of attacks that do not watch the prediction, keep="last" (Table 6)."""
     x, y = subject.inputs(rows), subject.data.test.y[:rows]
@@ -149,8 +159,12 @@ def last(subject: Subject, rows: int, steps: int, mse: bool = True) -> Outcome:
     return Outcome(values)
 
 
-def explainers(subject: Subject, rows: int, steps: int) -> Outcome:
-    """P@k under ERAttack of SmoothGrad and integrated gradients, of a model trained for another one (Table 2)."""
+@STUDIES.register("explainers")
+def explainers(subject: Subject, rows: int, steps: int, also: Sequence[str] = ()) -> Outcome:
+    """P@k under ERAttack of SmoothGrad and integrated gradients, of a model trained for another one (Table 2).
+
+    Further explainers have the names that they are asked for by.
+    """
     explainer = subject.preset.explainer
     if isinstance(explainer, Activation):
         return Outcome({"reason": "neurons are ranked, not inputs: SmoothGrad and IG explain inputs"})
@@ -158,6 +172,7 @@ def explainers(subject: Subject, rows: int, steps: int) -> Outcome:
     kinds: dict[str, Explainer] = {
         "SG": SmoothGrad(**shared, sigma=_noise(subject.data)),
         "IG": IntegratedGradients(**shared, baseline=_zero(subject.data)),
+        **{name: EXPLAINERS.create(name, **shared) for name in also},
     }
     found: dict[str, Any] = {"inputs": len(subject.inputs(rows))}
     for name, other in kinds.items():
@@ -168,6 +183,7 @@ def explainers(subject: Subject, rows: int, steps: int) -> Outcome:
     return Outcome(found)
 
 
+@STUDIES.register("faithfulness")
 def faithfulness(subject: Subject, rows: int) -> Outcome:
     """DFFOT, COMP and SUFF (Table 9)."""
     explainer = subject.preset.explainer
@@ -186,10 +202,11 @@ def faithfulness(subject: Subject, rows: int) -> Outcome:
     )
 
 
+@STUDIES.register("regularisers")
 def regularisers(subject: Subject, rows: int) -> Outcome:
     """The value of each regulariser on validation inputs, untrained, vanilla and trained: does the weight act?"""
     cell, preset, data = subject.cell, subject.preset, subject.data
-    method = METHODS[cell.method]
+    method = find_method(cell.method)
     values = dict(cell.settings)
     objective = method.objective_for(data.k, values, preset.explainer, preset.boundary_pairs, preset.direction)
     with torch.random.fork_rng(devices=[]):
@@ -206,6 +223,7 @@ def regularisers(subject: Subject, rows: int) -> Outcome:
     return Outcome(found)
 
 
+@STUDIES.register("magnitude")
 def magnitude(subject: Subject, rows: int, points: int) -> Outcome:
     """The mean magnitude by rank, in units of the largest (Fig. 8), at so many ranks."""
     scores = subject.preset.explainer(subject.model, subject.inputs(rows)).abs()
@@ -218,6 +236,7 @@ def magnitude(subject: Subject, rows: int, points: int) -> Outcome:
     )
 
 
+@STUDIES.register("constrained")
 def constrained(subject: Subject, rows: int, steps: int, lengths: Sequence[float]) -> Outcome:
     """P@k and sensitivity of every rule of weights at several step lengths, for both attacks (Fig. 6)."""
     points = []
@@ -236,24 +255,6 @@ def constrained(subject: Subject, rows: int, steps: int, lengths: Sequence[float
                 }
             )
     return Outcome({"points": points, "steps": steps, "inputs": len(subject.inputs(rows))})
-
-
-STUDIES: dict[str, Callable[..., Outcome]] = {
-    "prediction": predictions,
-    "attacks": attacks,
-    "sizes": sizes,
-    "worst": worst,
-    "certified": certified,
-    "thickness": thicknesses,
-    "last": last,
-    "explainers": explainers,
-    "faithfulness": faithfulness,
-    "regularisers": regularisers,
-    "magnitude": magnitude,
-    "correlation": correlation,
-    "constrained": constrained,
-    "masking": masking,
-}
 
 
 def _noise(data: Dataset) -> float:

@@ -11,9 +11,10 @@ from r2et.explainers import Activation, Explainer
 from r2et.numerics.preflight import measuring
 from r2et.scores import prediction, probability
 from r2et.stability import AdversarialNeighbours, GaussianNeighbours, thickness
-from r2et_bench.subject import Outcome, Subject
+from r2et_bench.subject import STUDIES, Outcome, Subject
 
 
+@STUDIES.register("correlation")
 def correlation(
     subject: Subject, rows: int, steps: int | None = None, flip_below: float = 1.0, samples: int = 32
 ) -> Outcome:

@@ -1,4 +1,4 @@
-"""The table of data sets: each module of this package adds its own with `@register(Info(...))`."""
+"""Data sets by name: each module of this package adds its own with `@register(Info(...))`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,6 +9,7 @@ from r2et.data.base import Dataset
 from r2et.data.sources import File, ManualFile, find, obtain
 from r2et.errors import InputError
 from r2et.numerics.values import check_choice, check_seed, suggestion
+from r2et.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -57,16 +58,36 @@ class Request:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-Builder = Callable[[Request], Dataset]
-REGISTRY: dict[str, tuple[Info, Builder]] = {}
+@dataclass(frozen=True)
+class Source:
+    """A data set that can be loaded: what is known about it, and the function that builds it."""
+
+    info: Info
+    build: Callable[[Request], Dataset]
+
+    def __call__(self, request: Request) -> Dataset:
+        """Build the data set."""
+        return self.build(request)
+
+    @property
+    def __wrapped__(self) -> Callable[[Request], Dataset]:
+        """The function tells which code this is, as of every decorated one."""
+        return self.build
 
 
-def register(info: Info) -> Callable[[Builder], Builder]:
-    """Decorator: the function below builds the data set `info.name`."""
+DATA_SETS: Registry[Source] = Registry(
+    "data set", "r2et.data_sets", package="r2et.data", base=Source, instances=True
+)
 
-    def add(build: Builder) -> Builder:
-        REGISTRY[info.name] = (info, build)
-        return build
+
+def register(info: Info) -> Callable[[Callable[[Request], Dataset]], Source]:
+    """Decorator: the function below builds the data set `info.name`; it becomes a `Source`.
+
+    A package of its own names that source in its entry points of the group `r2et.data_sets`.
+    """
+
+    def add(build: Callable[[Request], Dataset]) -> Source:
+        return DATA_SETS.register(info.name, title=info.description)(Source(info, build))
 
     return add
 
@@ -77,7 +98,7 @@ def names() -> tuple[str, ...]:
     >>> names()
     ('abide', 'adult', 'bank', 'breast-cancer', 'cifar10', ..., 'compas', 'digits', 'mnist', 'mnist-pairs', 'oct')
     """
-    return tuple(sorted(REGISTRY))
+    return DATA_SETS.names()
 
 
 def describe(name: str) -> Info:
@@ -86,7 +107,7 @@ def describe(name: str) -> Info:
     >>> describe("compas").targets
     ('score', 'two_year_recid')
     """
-    return _entry(name)[0]
+    return DATA_SETS.find(name).thing.info
 
 
 def fetch(name: str, *, progress: bool = True) -> tuple[Path, ...]:
@@ -118,7 +139,7 @@ def load(name: str, *, seed: int = 0, target: str | None = None, **options: Any)
     downloaded and checked.
 
     Args:
-        name: one of `names()`.
+        name: one of `names()`, or `package.module:source`, which is imported.
         seed: which split; the same seed gives the same rows.
         target: which label, where a data set has several (`describe(name).targets`). None: the first.
         options: what else a data set can be asked for (`describe(name).options`), e.g. `pairs=False`.
@@ -133,7 +154,8 @@ def load(name: str, *, seed: int = 0, target: str | None = None, **options: Any)
     >>> data.feature_names[:2], data.class_names
     (('mean radius', 'mean texture'), ('malignant', 'benign'))
     """
-    info, build = _entry(name)
+    source = DATA_SETS.find(name).thing
+    info = source.info
     check_seed(seed)
     if target is None:
         target = info.targets[0] if info.targets else None
@@ -146,9 +168,4 @@ def load(name: str, *, seed: int = 0, target: str | None = None, **options: Any)
             raise InputError(
                 f"{name} has no option {option!r}{suggestion(option, list(info.options) or ['(none)'])}"
             )
-    return build(Request(info, fetch(name), seed, target, {**info.options, **options}))
-
-
-def _entry(name: str) -> tuple[Info, Builder]:
-    check_choice("data set", name, names())
-    return REGISTRY[name]
+    return source(Request(info, fetch(name), seed, target, {**info.options, **options}))

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from r2et import data
-from r2et.data import registry
 from r2et.errors import DataError, InputError
 
 from . import files
@@ -154,13 +153,12 @@ def test_bad_seed(seed) -> None:
         data.load("digits", seed=seed)
 
 
-def test_a_new_set_is_one_registration(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "REGISTRY", dict(registry.REGISTRY))
+def test_a_new_set_is_one_registration() -> None:
     info = data.Info("mine", "my own", "me", "mine", rows=569, features=30, classes=2, k=3)
 
-    @registry.register(info)
-    def mine(request: registry.Request) -> data.Dataset:
-        return registry.REGISTRY["breast-cancer"][1](request)
+    @data.register(info)
+    def mine(request: data.Request) -> data.Dataset:
+        return data.DATA_SETS.find("breast-cancer").thing(request)
 
     assert "mine" in data.names()
     assert (data.load("mine").name, data.load("mine").k) == ("mine", 3)
@@ -171,11 +169,10 @@ HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "load-data.md"
 
 
 def test_the_how_to_page_adds_a_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "REGISTRY", dict(registry.REGISTRY))
     (example,) = [
         code for code in re.findall(r"```python\n(.*?)```", HOW_TO.read_text(), re.DOTALL) if "@register" in code
     ]
-    exec(example, {})
+    exec(example, {"__name__": "own_sets"})
     rows = [f"{age},{job},{home},{paid}" for age in range(9) for job in ("yes", "?") for home, paid in PAIRS]
     files.write_lines(tmp_path / "credit" / "credit.csv", ["age,job,housing,paid", *rows])
     monkeypatch.setenv("R2ET_DATA", str(tmp_path))
@@ -198,6 +195,6 @@ def test_no_file_is_needed_for_scikit_learn(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_import_is_light() -> None:
-    code = "import sys, r2et.data.registry as r; r.names(); print({'pandas', 'pooch'} & set(sys.modules))"
+    code = "import sys, r2et.data.catalogue as r; r.names(); print({'pandas', 'pooch'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -11,12 +11,13 @@ from r2et.attacks.worst_case import Budget
 from r2et.numerics.autograd import unit
 from r2et.ranking import precision_at_k
 from r2et.scores import predicted_class, prediction
-from r2et_bench.subject import Outcome, Subject
+from r2et_bench.subject import STUDIES, Outcome, Subject
 
 #: softplus sharpness of the copies whose perturbations are carried over
 SOFTER = (0.3, 1.0, 2.0)
 
 
+@STUDIES.register("masking")
 def masking(subject: Subject, rows: int, directions: int = 5000, budget: Budget = "thorough") -> Outcome:
     """P@k under searches that do not follow the model's own slope at the input, all at the full radius.
 

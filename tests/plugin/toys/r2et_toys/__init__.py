@@ -1,0 +1,1 @@
+"""Three toys for r2et."""

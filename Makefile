@@ -4,10 +4,11 @@ BIN := .venv/bin
 # every test process uses one thread, so that two of them fill two cores
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help demo test lint docs bench-speed clean
+.PHONY: help demo test coverage lint docs bench-speed clean
 help:
 	@echo "make demo         train four models on breast-cancer data, attack them, compare"
 	@echo "make test         run the tests"
+	@echo "make coverage     run the tests and say which lines none of them reaches"
 	@echo "make lint         style, types and the layer contract"
 	@echo "make docs         build the documentation into site/"
 	@echo "make bench-speed  measure the speed ratios into benchmarks/results/speed.json"
@@ -29,6 +30,10 @@ demo: .venv/.core
 test: .venv/.dev
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
+# apart from `make test`, which it slows down; the floor is in pyproject.toml
+coverage: .venv/.dev
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered $(ARGS)
+
 lint: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -42,4 +47,4 @@ bench-speed: .venv/.dev
 	$(ONE_THREAD) $(BIN)/python benchmarks/speed.py --output benchmarks/results/speed.json
 
 clean:
-	rm -rf .venv site demo runs .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv site demo runs .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage dist

@@ -174,7 +174,7 @@ def _context() -> BaseContext:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     # what training and scoring import late is a large part of what a small cell costs
-    context.set_forkserver_preload(["r2et_bench.worker", "lightning_fabric", "sklearn.metrics"])
+    context.set_forkserver_preload(["r2et_bench.worker", "sklearn.metrics"])
     return context
 
 

@@ -1,8 +1,5 @@
 """A table as Markdown, LaTeX, CSV or HTML, from one source."""
 
-import csv
-import html
-import io
 from collections.abc import Callable
 
 from r2et.numerics.values import check_choice
@@ -71,83 +68,59 @@ def _escape_latex(text: str) -> str:
     return "".join(_LATEX.get(character, character) for character in text)
 
 
+def _latex_cell(cell: Entry | str) -> str:
+    text = _escape_latex(_plain(cell))
+    return f"\\textbf{{{text}}}" if isinstance(cell, Entry) and cell.best else text
+
+
 def _latex(table: Table) -> str:
+    import pandas as pd
+
     blocks = []
     for section in table.sections:
         headings, cells = section.grid()
-        rows = [
-            " & ".join(
-                f"\\textbf{{{_escape_latex(cell.own())}}}"
-                if isinstance(cell, Entry) and cell.best
-                else _escape_latex(_plain(cell))
-                for cell in line
-            )
-            + r" \\"
-            for line in cells
-        ]
+        frame = pd.DataFrame([[_latex_cell(cell) for cell in line] for line in cells])
+        frame.columns = pd.Index([_escape_latex(heading) for heading in headings])
         blocks.append(
-            "\n".join(
-                [
-                    r"\begin{table}",
-                    r"\centering",
-                    f"\\caption{{{_escape_latex(f'{table.heading}. {section.title}.')}}}",
-                    f"\\begin{{tabular}}{{l{'r' * (len(headings) - 1)}}}",
-                    r"\toprule",
-                    " & ".join(_escape_latex(heading) for heading in headings) + r" \\",
-                    r"\midrule",
-                    *rows,
-                    r"\bottomrule",
-                    r"\end{tabular}",
-                    r"\end{table}",
-                ]
+            frame.style.hide(axis="index").to_latex(
+                column_format="l" + "r" * (len(headings) - 1),
+                hrules=True,
+                position_float="centering",
+                caption=_escape_latex(f"{table.heading}. {section.title}."),
             )
         )
-    return "\n\n".join(blocks) + "\n"
+    return "\n".join(blocks)
 
 
 def _csv(table: Table) -> str:
-    """One line a value: what a spreadsheet or a script wants."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(
-        [
-            "table",
-            "data",
-            "method",
-            "column",
-            "mean",
-            "std",
-            "seeds",
-            "paper",
-            "best",
-            "significant",
-            "text",
-            "failure",
-        ]
-    )
-    for section in table.sections:
-        for title, entries in section.rows:
-            for column, entry in zip(section.columns, entries, strict=True):
-                writer.writerow(
-                    [
-                        table.number,
-                        section.data,
-                        title,
-                        column,
-                        entry.mean,
-                        entry.std,
-                        entry.seeds,
-                        entry.paper,
-                        entry.best,
-                        entry.dagger,
-                        entry.text,
-                        entry.failure,
-                    ]
-                )
-    return out.getvalue()
+    """One line per value: what a spreadsheet or a script wants."""
+    import pandas as pd
+
+    lines = [
+        {
+            "table": table.number,
+            "data": section.data,
+            "method": title,
+            "column": column,
+            "significant": entry.dagger,
+            **{
+                name: getattr(entry, name) for name in ("mean", "std", "seeds", "paper", "best", "text", "failure")
+            },
+        }
+        for section in table.sections
+        for title, entries in section.rows
+        for column, entry in zip(section.columns, entries, strict=True)
+    ]
+    columns = ["table", "data", "method", "column", "mean", "std", "seeds"]
+    columns += ["paper", "best", "significant", "text", "failure"]
+    # of objects, because a column of numbers with holes would turn whole numbers into fractions
+    return pd.DataFrame(lines, columns=columns, dtype=object).to_csv(index=False, lineterminator="\n")
 
 
-_STYLE = """
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{{ table.heading }}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; margin: .5rem 0 1rem; }
@@ -155,41 +128,50 @@ th, td { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid #8884
 th:first-child, td:first-child { text-align: left; }
 .paper { opacity: .65; }
 @media (prefers-color-scheme: dark) { body { background: #16181d; color: #e6e6e6; } }
+</style></head><body><main>
+<h1>{{ table.heading }}</h1>
+{% for note in table.notes %}
+<p>{{ note.replace("**", "") }}</p>
+{% endfor %}
+{% for section in table.sections %}
+{% set headings, lines = section.grid() %}
+<h2>{{ section.title }}</h2>
+<div class="wide" tabindex="0"><table><thead><tr>
+{% for heading in headings %}
+<th scope="col">{{ heading }}</th>
+{% endfor %}
+</tr></thead><tbody>
+{% for line in lines %}
+<tr>
+{% for cell in line %}
+{% set text = plain(cell) %}
+{% set shown %}{% if cell.best %}<strong>{{ text }}</strong>{% else %}{{ text }}{% endif %}{% endset %}
+{% if loop.first %}
+<th scope="row">{{ shown }}</th>
+{% else %}
+<td{% if headings[loop.index0] == "paper" %} class="paper"{% endif %}>{{ shown }}</td>
+{% endif %}
+{% endfor %}
+</tr>
+{% endfor %}
+</tbody></table></div>
+{% for note in section.notes %}
+<p>{{ note }}</p>
+{% endfor %}
+{% endfor %}
+{% if table.failures() %}
+<h2>Failed</h2><ul>{% for failure in table.failures() %}<li>{{ failure }}</li>{% endfor %}</ul>
+{% endif %}
+</main></body></html>
 """
 
 
 def _html(table: Table) -> str:
-    parts = [
-        "<!doctype html>",
-        f'<html lang="en"><head><meta charset="utf-8"><title>{html.escape(table.heading)}</title>',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<style>{_STYLE}</style></head><body><main>",
-        f"<h1>{html.escape(table.heading)}</h1>",
-        *(f"<p>{html.escape(note.replace('**', ''))}</p>" for note in table.notes),
-    ]
-    for section in table.sections:
-        headings, cells = section.grid()
-        paper = {number for number, heading in enumerate(headings) if heading == "paper"}
-        parts += [
-            f"<h2>{html.escape(section.title)}</h2>",
-            '<div class="wide" tabindex="0"><table><thead><tr>',
-            *(f'<th scope="col">{html.escape(heading)}</th>' for heading in headings),
-            "</tr></thead><tbody>",
-        ]
-        for line in cells:
-            parts.append("<tr>")
-            for number, cell in enumerate(line):
-                text = html.escape(_plain(cell))
-                text = f"<strong>{text}</strong>" if isinstance(cell, Entry) and cell.best else text
-                kind = ' class="paper"' if number in paper else ""
-                parts.append(f'<th scope="row">{text}</th>' if number == 0 else f"<td{kind}>{text}</td>")
-            parts.append("</tr>")
-        parts.append("</tbody></table></div>")
-        parts += [f"<p>{html.escape(note)}</p>" for note in section.notes]
-    if table.failures():
-        items = "".join(f"<li>{html.escape(failure)}</li>" for failure in table.failures())
-        parts.append(f"<h2>Failed</h2><ul>{items}</ul>")
-    return "\n".join([*parts, "</main></body></html>"]) + "\n"
+    from jinja2 import Environment
+
+    # a name of the first column is text, which has no `best`
+    pages = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+    return pages.from_string(_PAGE).render(table=table, plain=_plain)
 
 
 FORMATS: dict[str, Callable[[Table], str]] = {

@@ -1,6 +1,5 @@
 """The paper's tables with our values beside the paper's, and the honest one, as plain data for any format."""
 
-import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -241,11 +240,9 @@ def paired_p_value(a: dict[int, float], b: dict[int, float]) -> float | None:
     differences = [a[seed] - b[seed] for seed in common]
     if len(common) < 2:
         return None
-    spread = statistics.stdev(differences)
-    if spread == 0:
+    if statistics.stdev(differences) == 0:
         # the same difference at every seed: certain, unless it is none
         return 1.0 if differences[0] == 0 else 0.0
-    from scipy.stats import t
+    from scipy.stats import ttest_rel
 
-    statistic = statistics.mean(differences) / (spread / math.sqrt(len(common)))
-    return float(2 * t.sf(abs(statistic), len(common) - 1))
+    return float(ttest_rel([a[seed] for seed in common], [b[seed] for seed in common]).pvalue)

@@ -3,6 +3,8 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch_geometric.nn import GCNConv
+from torch_geometric.utils import dense_to_sparse
 
 import r2et
 from r2et import models
@@ -167,3 +169,23 @@ def test_bad_settings(settings, message):
 def test_bad_edges(shape):
     with pytest.raises(InputError, match=r"this GCN of 6 nodes takes inputs of shape \(N, 15\), got"):
         graph_net()(torch.zeros(shape, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("heads", [{}, {"classes": 3}])
+def test_it_is_pytorch_geometrics_where_no_edge_is_negative(heads):
+    """The same weights in torch_geometric's GCNConv, on sparse edges, give the same embedding of each graph."""
+    model, x = graph_net(self_loops="renormalised", softness=1e-12, **heads), edges().abs()
+    layers = []
+    for ours in (model.first, model.second):
+        layer = GCNConv(ours.in_features, ours.out_features).double()
+        layer.lin.weight.data.copy_(ours.weight)
+        layer.bias.data.copy_(ours.bias)
+        layers.append(layer)
+    expected = []
+    for matrix in model.adjacency(x):
+        index, weight = dense_to_sparse(matrix)
+        hidden = layers[0](matrix, index, weight).relu()
+        expected.append(layers[1](hidden, index, weight).mean(0))
+    stacked = torch.stack(expected)
+    wanted = model.head(stacked) if heads else stacked
+    torch.testing.assert_close(model(x), wanted, rtol=1e-9, atol=1e-9)

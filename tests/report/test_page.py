@@ -253,10 +253,11 @@ def test_a_png_is_what_it_should_be():
     import base64
     import io
 
-    image = pytest.importorskip("PIL.Image")
+    from PIL import Image
+
     pixels = torch.randint(256, (5, 7, 3), generator=torch.Generator().manual_seed(0)).byte()
     uri = images.data_uri(pixels)
-    read = image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2])))
+    read = Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2])))
     assert read.mode == "RGB"
     assert [list(read.getpixel((x, y))) for y in range(5) for x in range(7)] == pixels.reshape(-1, 3).tolist()
 

@@ -258,7 +258,7 @@ def test_the_auc_is_that_of_the_model_that_is_returned():
 def test_the_certified_radius_gets_its_reference_too():
     reference = vanilla()
     retraining = Retraining(reference, k=2, min_precision=0.0, max_auc_drop=1.0)
-    objective = CertifiedRadius(k=2, weight=0.01)
+    objective = CertifiedRadius(k=2, weight=0.01, denominator="point")
     with_it = fit(start(reference), TRAIN, VALIDATION, objective, epochs=4, lr=0.1, retraining=retraining)
     without = fit(start(reference), TRAIN, VALIDATION, objective, epochs=4, lr=0.1)
     assert with_it.history["radius"][0] == pytest.approx(without.history["radius"][0], abs=1e-6)
@@ -627,7 +627,11 @@ def test_kill_9_and_resume_equals_an_uninterrupted_run(tmp_path, when):
     assert len(list((tmp_path / "run").iterdir())) == 2
 
 
-OBJECTIVES = {"plain": CrossEntropy(), "r2et": R2ET(k=2, direction="gradient")}
+OBJECTIVES = {
+    "plain": CrossEntropy(),
+    "r2et": R2ET(k=2, direction="gradient"),
+    "cl": CertifiedRadius(k=2, weight=0.01, denominator="enclosure"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -640,14 +644,14 @@ def two_processes(tmp_path_factory):
         import json, os
         import torch
         from r2et import fit
-        from r2et.objectives import R2ET, CrossEntropy
+        from tests.training.test_trainer import OBJECTIVES
         from tests.training.toy import net, problem
 
         if __name__ == "__main__":
             torch.set_num_threads(1)
             parts = problem(rows=16, dtype=torch.float64)
             found = {}
-            for name, objective in {"plain": CrossEntropy(), "r2et": R2ET(k=2, direction="gradient")}.items():
+            for name, objective in OBJECTIVES.items():
                 result = fit(
                     net(dtype=torch.float64), *parts, objective, epochs=4, batch_size=5, checkpoint=f"run-{name}",
                     strategy="ddp", devices=2, accelerator="cpu",
@@ -662,10 +666,15 @@ def two_processes(tmp_path_factory):
             with open(f"rank{rank}.json", "w") as file:
                 json.dump(found, file)
     """
+    pytest.importorskip("lightning_fabric")  # the extra `processes`
     folder = tmp_path_factory.mktemp("ddp")
     done = run_script(folder, script)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert sorted(path.name for path in folder.glob("run-*/training.json")) == ["training.json"] * 2
+    assert sorted(path.parent.name for path in folder.glob("run-*/training.json")) == [
+        "run-cl",
+        "run-plain",
+        "run-r2et",
+    ]
     return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in (0, 1)]
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,9 +12,6 @@ from r2et.data.images import Pixels, image_dataset
 from r2et.data.splits import FRACTIONS, check_three_fractions, split_groups
 from r2et.errors import DataError, InputError
 from r2et.numerics.values import check_choice, check_count, check_seed, check_text, is_whole, quoted
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm")
 # Pillow reads more, some of it by starting other programs.
@@ -95,11 +91,10 @@ def load_images(
 
 def read_images(paths: Sequence[Path], size: tuple[int, int] | None, mode: str) -> Pixels:
     """Images of one size (N, C, H, W), grey values 0..255."""
-    pillow = _pillow()
-    first = _read(pillow, paths[0], size, mode)
+    first = _read(paths[0], size, mode)
     made = np.empty((len(paths), *first.shape), dtype=np.uint8)
     for number, path in enumerate(paths):
-        image = _read(pillow, path, size, mode)
+        image = _read(path, size, mode)
         if image.shape != first.shape:
             raise DataError(
                 f"{path} has {image.shape[1]} x {image.shape[2]} pixels, {paths[0]} has {first.shape[1]} x "
@@ -109,18 +104,20 @@ def read_images(paths: Sequence[Path], size: tuple[int, int] | None, mode: str) 
     return made
 
 
-def _read(pillow: "ModuleType", path: Path, size: tuple[int, int] | None, mode: str) -> Pixels:
+def _read(path: Path, size: tuple[int, int] | None, mode: str) -> Pixels:
+    from PIL import Image, ImageOps
+
     try:
-        with pillow.Image.open(path, formats=FORMATS) as opened:
+        with Image.open(path, formats=FORMATS) as opened:
             if opened.mode in DEEP:
                 raise DataError(
                     f"{path} has more than 8 bits a pixel (mode {opened.mode}): scale it to 0..255 and save "
                     "it again"
                 )
             # cameras store how they were held
-            image = pillow.ImageOps.exif_transpose(opened).convert(mode)
+            image = ImageOps.exif_transpose(opened).convert(mode)
             if size is not None:
-                image = image.resize((size[1], size[0]), pillow.Image.Resampling.BILINEAR)
+                image = image.resize((size[1], size[0]), Image.Resampling.BILINEAR)
     except DataError:
         raise
     # decoders of damaged files raise nearly anything
@@ -140,13 +137,3 @@ def _check_size(size: int | tuple[int, int] | None) -> tuple[int, int] | None:
     for side, value in zip(("height", "width"), pair, strict=True):
         check_count(side, value)
     return pair[0], pair[1]
-
-
-def _pillow() -> "ModuleType":
-    try:
-        import PIL
-        import PIL.Image
-        import PIL.ImageOps
-    except ImportError as error:
-        raise InputError("load_images needs Pillow, which is not installed: pip install pillow") from error
-    return PIL

@@ -161,7 +161,7 @@ class CertifiedRadius(Regularised):
             obstacle = f"CL encloses Gradient alone, not {type(batch.explainer).__name__}"
         if obstacle is None:
             try:
-                network = extract(batch.model, batch.x.shape[1:], detach=False)
+                network = extract(_bare(batch.model), batch.x.shape[1:], detach=False)
             except ModelError as error:
                 obstacle = str(error)
             else:
@@ -207,3 +207,9 @@ class CertifiedRadius(Regularised):
         spread = (salient[1][..., :, None, :] - other[1][..., None, :, :]).norm(dim=-1)
         ratios: Tensor = gaps / spread.clamp_min(1e-12)
         return ratios.flatten(start_dim=1).amin(1)
+
+
+def _bare(model: nn.Module) -> nn.Module:
+    """The model inside of what Lightning Fabric puts around it where processes share gradients."""
+    original: nn.Module = getattr(model, "_original_module", model)
+    return original

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,11 +15,9 @@ from r2et.numerics.preflight import run
 from r2et.numerics.values import check_flag, check_kind, check_path, quoted
 from r2et.objectives import CrossEntropy, Objective
 from r2et.objectives.base import check_weights
+from r2et.training.devices import runtime
 from r2et.training.settings import FitResult, Retraining, Rows, Settings
 from r2et.training.trainer import MakeOptimiser, MakeSchedule, Trainer
-
-if TYPE_CHECKING:
-    from lightning_fabric import Fabric
 
 
 def fit(
@@ -69,9 +67,9 @@ def fit(
         checkpoint: a folder; the run is saved there after each epoch.
         resume: continue the run in that folder if there is one, bit for bit on the same machine.
         compile: compile the whole training step; falls back to eager with a warning that says why.
-        accelerator: "cpu", "cuda", ... as in Lightning Fabric.
-        devices: how many processes.
-        strategy: "ddp" for several processes.
+        accelerator: "auto", "cpu", "cuda" (or "gpu"), "mps".
+        devices: how many processes; several need the extra `processes` (Lightning Fabric).
+        strategy: "ddp" for several processes; names are those of Fabric.
         progress: show a progress bar.
         trainer: a subclass of Trainer with other steps.
 
@@ -108,7 +106,7 @@ def fit(
         check_labels(part.y, len(part.x), classes)
     if resume and checkpoint is None:
         raise InputError("resume=True needs checkpoint=, the folder of the run to continue")
-    fabric = _fabric(accelerator=accelerator, devices=devices, strategy=strategy)
+    place = runtime(accelerator=accelerator, devices=devices, strategy=strategy)
     loop = trainer(
         model,
         rows[0],
@@ -121,7 +119,7 @@ def fit(
         folder=None if checkpoint is None else Path(checkpoint),
         resume=resume,
     )
-    result: FitResult = fabric.launch(loop.run)
+    result: FitResult = place.launch(loop.run)
     return result
 
 
@@ -129,16 +127,6 @@ def fit(
 class _Pair:
     x: Tensor
     y: Tensor
-
-
-def _fabric(**settings: Any) -> "Fabric":
-    from lightning_fabric import Fabric
-
-    try:
-        return Fabric(**settings)
-    except Exception as error:  # it has many kinds of its own
-        given = ", ".join(f"{name}={quoted(value)}" for name, value in settings.items())
-        raise InputError(f"training cannot run with {given}: {error}") from error
 
 
 def _check_makers(makers: Mapping[str, object]) -> None:

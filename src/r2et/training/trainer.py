@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,10 +27,8 @@ from r2et.progress import Advance, progress_bar
 from r2et.ranking import precision_at_k
 from r2et.scores import prediction
 from r2et.training.compiled import CannotCompileError, CompiledStep
+from r2et.training.devices import Runtime
 from r2et.training.settings import BatchWeight, FitResult, Progress, Retraining, Rows, Settings
-
-if TYPE_CHECKING:
-    from lightning_fabric import Fabric
 
 MakeOptimiser = Callable[[Iterable[nn.Parameter]], Optimizer]
 MakeSchedule = Callable[[Optimizer], LRScheduler]
@@ -71,7 +69,7 @@ class Trainer:
 
     # --- the steps ------------------------------------------------------------------------------------------
 
-    def run(self, fabric: "Fabric") -> FitResult:
+    def run(self, fabric: Runtime) -> FitResult:
         """Train to the end and return the selected model."""
         self.fabric = fabric
         self.optimiser = self.make_optimiser(self.original.parameters())

@@ -1,7 +1,7 @@
 """Does thickness predict how long an attack takes? (Fig. 2 and 4)"""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -47,8 +47,8 @@ def correlation(
     }
     return Outcome(
         {
-            "pearson": {name: _pearson(first, value) for name, value in measures.items()},
-            "spearman": {name: _pearson(_ranks(first), _ranks(value)) for name, value in measures.items()},
+            "pearson": {name: _correlation("pearson", first, value) for name, value in measures.items()},
+            "spearman": {name: _correlation("spearman", first, value) for name, value in measures.items()},
             "never flipped": float((result.first_flip < 0).double().mean()),
             "iterations": attack.steps,
             "points": {
@@ -95,16 +95,11 @@ def hessian_norm(model: nn.Module, x: Tensor, explainer: Explainer, samples: int
     return (total / samples).sqrt()
 
 
-def _ranks(values: Tensor) -> Tensor:
-    """Mid-ranks, so that equal values share one."""
-    ordered = values.sort().values
-    low = torch.searchsorted(ordered, values)
-    high = torch.searchsorted(ordered, values, right=True)
-    return (low + high).double() / 2
+def _correlation(kind: Literal["pearson", "spearman"], a: Tensor, b: Tensor) -> float | None:
+    """Pearson's or Spearman's coefficient of two series (N,); None where one of them does not vary."""
+    from scipy import stats
 
-
-def _pearson(a: Tensor, b: Tensor) -> float | None:
-    """None where one of them does not vary."""
-    a, b = a - a.mean(), b - b.mean()
-    length = float(a.norm() * b.norm())
-    return float(a @ b) / length if length > 0 else None
+    if any(bool((values == values[0]).all()) for values in (a, b)):
+        return None
+    compare = {"pearson": stats.pearsonr, "spearman": stats.spearmanr}[kind]
+    return float(compare(a.numpy(), b.numpy()).statistic)

@@ -324,13 +324,28 @@ def test_one_feature_more_than_k():
     assert "the 4 of 5 features" in Page(report.render(found)).text
 
 
-def test_charts_stay_inside_their_frame():
+def inside(x, y):
+    bottom = charts.HEIGHT - charts.BOTTOM
+    return charts.LEFT - 0.1 <= x <= charts.WIDTH and charts.TOP - 0.1 <= y <= bottom + 0.1
+
+
+def test_lines_stay_inside_their_frame():
     content = random_content(50, 9, 3)
-    for chart in (charts.bracket(content, charts.radius_span([content])), charts.histogram(content, 0.0)):
-        for points in re.findall(r'points="([^"]+)"', chart):
-            for x, y in (map(float, point.split(",")) for point in points.split()):
-                assert charts.LEFT - 0.1 <= x <= charts.WIDTH
-                assert charts.TOP - 0.1 <= y <= charts.HEIGHT - charts.BOTTOM + 0.1
+    chart = charts.bracket(content, charts.radius_span([content]))
+    lines = re.findall(r'points="([^"]+)"', chart)
+    assert lines
+    for points in lines:
+        for point in points.split():
+            assert inside(*map(float, point.split(",")))
+
+
+def test_bars_stay_inside_their_frame():
+    chart = charts.histogram(random_content(50, 9, 3), 0.0)
+    bars = re.findall(r'<rect class="bar" x="([^"]+)" y="([^"]+)" width="([^"]+)" height="([^"]+)"', chart)
+    assert bars
+    for x, y, width, height in (map(float, bar) for bar in bars):
+        assert inside(x, y)
+        assert inside(x + width, y + height)
 
 
 def test_a_file_is_written_in_utf8(told, tmp_path):

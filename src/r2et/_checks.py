@@ -8,6 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import torch
 from torch import Tensor
 
+#: beyond it the square of a number overflows in float32, and Python's whole numbers do not fit into torch's
+LARGEST = 1e18
+#: of whole numbers
+MOST = 2**63 - 1
+
 
 class InputError(ValueError):
     """Something a user passed in cannot be used."""
@@ -66,9 +71,13 @@ def quoted(value: object) -> str:
     >>> quoted("age"), len(quoted("x" * 5000)) < 200, quoted(torch.zeros(2, 3))
     ("'age'", True, 'a tensor of shape (2, 3)')
     """
-    if isinstance(value, Tensor) and value.ndim:
-        return f"a tensor of shape {tuple(value.shape)}"
-    text = " ".join(repr(os.fspath(value) if isinstance(value, os.PathLike) else value).split())
+    try:
+        if isinstance(value, Tensor) and value.ndim:
+            return f"a tensor of shape {tuple(value.shape)}"
+        text = " ".join(repr(os.fspath(value) if isinstance(value, os.PathLike) else value).split())
+    # a nested tensor has no shape, and somebody's own repr may raise anything
+    except Exception:
+        return f"an object of type {type(value).__name__}"
     return text if len(text) <= 160 else f"{text[:80]} ... {text[-40:]}"
 
 
@@ -77,6 +86,7 @@ def check_number(
 ) -> None:
     """A finite number from low to high, or with `inside` strictly between them."""
     number = as_number(value)
+    _refuse_huge(name, value, number)
     fits = number is not None and abs(number) < float("inf") and low <= number <= high
     if fits and not (inside and number in (low, high)):
         return
@@ -89,8 +99,14 @@ def check_number(
 def check_positive(name: str, value: float) -> None:
     """A radius, a learning rate, a scale: finite and above zero."""
     number = as_number(value)
+    _refuse_huge(name, value, number)
     if number is None or not 0 < number < float("inf"):
         raise InputError(f"{name} must be a positive, finite number, got {name}={quoted(value)}")
+
+
+def _refuse_huge(name: str, value: object, number: float | None) -> None:
+    if number is not None and LARGEST <= abs(number) < float("inf"):
+        raise InputError(f"{name} must be a finite number below {LARGEST:g}, got {name}={quoted(value)}")
 
 
 def check_weight(name: str, value: float) -> None:
@@ -115,6 +131,8 @@ def check_count(name: str, value: int, least: int = 1) -> None:
     """A whole number of at least 1, or of another least one."""
     if not is_whole(value) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, got {name}={quoted(value)}")
+    if value > MOST:
+        raise InputError(f"{name} must be a whole number of at most 2**63 - 1, got {name}={quoted(value)}")
 
 
 def check_seed(seed: int) -> None:
@@ -136,6 +154,7 @@ def check_radii(radii: Iterable[float], name: str = "radii") -> tuple[float, ...
         raise InputError(f"{name} is empty: name at least one")
     for value in values:
         number = as_number(value)
+        _refuse_huge("radius", value, number)
         if number is None or not 0 < number < float("inf"):
             raise InputError(
                 f"every radius in {name} must be a positive, finite number, got radius={quoted(value)}"
@@ -189,7 +208,7 @@ def check_text(name: str, value: object) -> None:
 
 def check_names(name: str, values: Iterable[object], count: int | None = None) -> tuple[str, ...]:
     """Names of features, classes or regions as text: not one text in their place, no two alike."""
-    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+    if isinstance(values, str | bytes | Mapping | Tensor) or not isinstance(values, Iterable):
         raise InputError(f"{name} must be a list of names, got {name}={quoted(values)}")
     listed = tuple(values)
     for value in listed:
@@ -202,6 +221,20 @@ def check_names(name: str, values: Iterable[object], count: int | None = None) -
         twice = next(entry for entry in names if names.count(entry) > 1)
         raise InputError(f"{name} has {twice!r} twice: an explanation could not tell them apart")
     return names
+
+
+def check_columns(name: str, columns: Iterable[object]) -> None:
+    """Raise unless every column of a table has a name of its own.
+
+    >>> check_columns("x", ["age", "pay"])
+    """
+    seen: set[str] = set()
+    for column in columns:
+        if str(column) in seen:
+            raise InputError(
+                f"{name} has several columns called {quoted(column)}: an explanation could not tell them apart"
+            )
+        seen.add(str(column))
 
 
 def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
@@ -225,8 +258,11 @@ def check_inputs(x: Tensor, name: str = "x") -> None:
             f"{name} must be a torch tensor of shape (N, *features), got {type(x).__name__}; "
             "use torch.as_tensor(values, dtype=torch.float32)"
         )
-    if x.layout != torch.strided:
-        raise InputError(f"{name} is stored as {x.layout}, not as a plain array: use {name}.to_dense()")
+    if x.layout != torch.strided or x.is_nested:
+        stored = "nested" if x.is_nested else str(x.layout)
+        raise InputError(f"{name} is stored as {stored}, not as a plain array: use {name}.to_dense()")
+    if x.is_meta:
+        raise InputError(f"{name} is on the device 'meta', which holds no numbers: make it on another device")
     if not x.is_floating_point():
         raise InputError(f"{name} has dtype {x.dtype}; gradients need floating-point inputs: use {name}.float()")
     if x.ndim < 2:
@@ -245,10 +281,20 @@ def check_inputs(x: Tensor, name: str = "x") -> None:
         )
 
 
+def check_differentiable_inputs(x: Tensor) -> None:
+    """A tensor that autograd takes."""
+    if x.is_inference():
+        raise InputError(
+            "x was created inside torch.inference_mode, and such tensors have no gradients: use x.clone() outside "
+            "of it"
+        )
+
+
 def check_labels(y: Tensor, rows: int, classes: int | None = None) -> None:
     """Integer class labels (N,), each in 0..classes-1."""
-    if not isinstance(y, Tensor) or y.dtype != torch.int64 or y.ndim != 1:
-        seen = f"{y.dtype} of shape {tuple(y.shape)}" if isinstance(y, Tensor) else type(y).__name__
+    if not isinstance(y, Tensor) or y.is_nested or y.dtype != torch.int64 or y.ndim != 1:
+        plain = isinstance(y, Tensor) and not y.is_nested
+        seen = f"{y.dtype} of shape {tuple(y.shape)}" if plain else type(y).__name__
         raise InputError(f"labels must be a 1-d int64 tensor of class numbers, got {seen}; use labels.long()")
     if len(y) != rows:
         raise InputError(f"{len(y)} labels for {rows} rows of x")

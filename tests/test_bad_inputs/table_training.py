@@ -9,6 +9,7 @@ import r2et
 from r2et import bench, data, integrations, loading, models, objectives, report, training
 from r2et._checks import CheckpointError, DataError
 from tests.test_bad_inputs.objects import (
+    ALIKE,
     FRAME,
     GRAPH,
     GRAPHS,
@@ -229,6 +230,8 @@ TRAINING = [
     row("audit: x is text", lambda: audited(x="rows"), "x must be numbers"),
     row("audit: x is ragged", lambda: audited(x=[[1.0], [1.0, 2.0]]), "x cannot be read"),
     row("audit: x has text", lambda: audited(x=FRAME.assign(f="a")), "'f'", "not numeric"),
+    row("audit: columns alike", lambda: audited(x=ALIKE), "x has several columns called 'a'"),
+    row("audit: a number and its text", lambda: audited(x=FRAME.set_axis([1, "1", *"abcd"], axis=1)), "'1'"),
     row("audit: x is complex", lambda: audited(x=TABLE * 1j), "complex128"),
     row("audit: x is missing a value", lambda: audited(x=FRAME.mask(FRAME > 1)), "NaN"),
     row("audit: y is text", lambda: audited(y=list("abaab")), "class numbers", "'a'"),
@@ -252,6 +255,7 @@ TRAINING = [
     row("StableClassifier: NaN weights", lambda: classifier(sample_weight=[NAN] * 10), "NaN", family=ValueError),
     row("StableClassifier: random_state", lambda: classifier(random_state=-1), "2**32 - 1", family=ValueError),
     row("StableClassifier: random text", lambda: classifier(random_state="a"), "'a'", family=ValueError),
+    row("StableClassifier: columns alike", lambda: classifier(X=pd.concat([ALIKE, ALIKE])), "columns called 'a'"),
     row("StableClassifier: too few labels", lambda: classifier(y=[0, 1]), "2 labels for 10 rows"),
     row("StableClassifier: one class", lambda: classifier(y=[0] * 10), "one class"),
     # --- data ---------------------------------------------------------------------------------------------------
@@ -337,6 +341,7 @@ TRAINING = [
     row("loading.read_table: path", lambda: loading.read_table(None, "y"), "path=None"),
     row("loading.numeric_inputs: frame", lambda: loading.numeric_inputs(TABLE), "frame", "DataFrame"),
     row("loading.numeric_inputs: text", lambda: loading.numeric_inputs(FRAME.assign(f="a")), "numbers: f"),
+    row("loading.numeric_inputs: columns alike", lambda: loading.numeric_inputs(ALIKE), "columns called 'a'"),
     row("loading.class_order: labels", lambda: loading.class_order(LABELS), "labels", "Series"),
     row("loading.class_order: order", lambda: loading.class_order(pd.Series(["a", "b"]), order=["a"]), "'b'"),
     row("loading.class_numbers: unknown", lambda: loading.class_numbers(pd.Series([0, 5]), [0, 1]), "label 5"),

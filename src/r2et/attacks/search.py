@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from r2et import ranking
 from r2et._checks import InputError, ModelError, check_kind, check_logits, quoted
+from r2et._foreign import in_words
 from r2et.attacks.domain import Domain
 from r2et.attacks.limits import Limits, Norm
 from r2et.explain import Explainer
@@ -193,7 +194,14 @@ class Search:
 
     def _other_classes(self) -> list[Tensor]:
         """The classes that further predictions assign to the clean inputs, int64 (N,) each."""
-        logits = self.other_logits(self.x)
+        try:
+            logits = self.other_logits(self.x)
+        # a person's own function
+        except Exception as error:
+            raise ModelError(
+                f"predictions must map inputs (N, *features) to a list of logits (N, C), but it raised "
+                f"{in_words(error)}"
+            ) from error
         for number, values in enumerate(logits, 1):
             try:
                 check_logits(values, len(self.x))

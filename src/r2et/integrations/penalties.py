@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import InputError, check_count, check_generator, check_inputs
+from r2et._checks import InputError, check_count, check_differentiable_inputs, check_generator, check_inputs
+from r2et._modes import evaluating
+from r2et._preflight import check_module, run
 from r2et.explain.base import forward
 from r2et.objectives import Objective
 from r2et.objectives.base import Batch, Regularised, evaluation_mode
@@ -53,11 +55,16 @@ def penalty(
     """
     regularised = check_regularised(objective)
     check_inputs(x)
+    check_differentiable_inputs(x)
+    check_module(model)
     check_generator(generator)
     if step is not None:
         check_count("step", step, least=0)
     if not objective.active(step):
         return Penalty(x.new_zeros(()))
+    with torch.no_grad(), evaluating(model):
+        # what the model's own code raises is said in a sentence
+        run(model, x[:1], x)
     with evaluation_mode(model), math_attention():
         point, logits = forward(model, x)
         explainer = regularised.default_explainer() if regularised.explainer is None else regularised.explainer

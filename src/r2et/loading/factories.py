@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from r2et._checks import InputError, ModelError, check_kind, check_text, quoted, suggestion
+from r2et._checks import InputError, ModelError, check_kind, check_path, check_text, quoted, suggestion
 from r2et._foreign import in_words, parse_json, regular_file
 
 _PATTERN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
@@ -45,6 +45,8 @@ def load_from_factory(
     Linear(in_features=3, out_features=2, bias=True)
     """
     check_text("source", source)
+    if weights is not None:
+        check_path("weights", weights)
     if arguments is not None:
         check_kind("arguments", arguments, Mapping, '{"hidden": 32}')
     factory = _find(source)

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict
 import torch
 from torch import nn
 
-from r2et._checks import CheckpointError, InputError, check_path, quoted
+from r2et._checks import CheckpointError, InputError, check_kind, check_path, quoted
 from r2et._foreign import regular_file, typed
 from r2et.estimator import StableClassifier
 from r2et.estimator.saving import restore
@@ -93,6 +93,8 @@ def open_model(
     OpenedModel(source='torch.nn:Linear', name='torch.nn:Linear', kind='factory')
     """
     check_path("source", source)
+    if arguments is not None:
+        check_kind("arguments", arguments, Mapping, '{"hidden": 32}')
     text, path = os.fspath(source), Path(source)
     if is_factory(text) and not os.path.exists(path):
         model = load_from_factory(text, weights, arguments)

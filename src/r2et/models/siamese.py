@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from r2et._checks import InputError, ModelError, check_count
+from r2et._checks import InputError, ModelError, check_count, check_flag
 from r2et._modes import copied
 from r2et.models.architecture import check_layers, confirmed, traced
 
@@ -94,6 +94,8 @@ class SingleInput(nn.Module):
         _check_embedding(embedding)
         check_count("width", width)
         check_count("classes", classes)
+        check_flag("retrain", retrain)
+        retrain = bool(retrain)
         check_layers("a classifier", width, classes)
         self.retrain = retrain
         self.embedding = copied(embedding).requires_grad_(retrain)

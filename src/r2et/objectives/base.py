@@ -16,6 +16,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from r2et._checks import (
     InputError,
     check_count,
+    check_differentiable_inputs,
     check_flag,
     check_generator,
     check_inputs,
@@ -89,6 +90,7 @@ class Objective(ABC):
             A scalar that `backward()` can be called on.
         """
         check_inputs(x)
+        check_differentiable_inputs(x)
         check_module(model)
         check_generator(generator)
         if step is not None:

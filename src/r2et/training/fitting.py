@@ -21,7 +21,7 @@ from r2et._checks import (
     quoted,
 )
 from r2et._modes import evaluating
-from r2et._preflight import run
+from r2et._preflight import check_module, run
 from r2et.objectives import CrossEntropy, Objective
 from r2et.objectives.base import check_weights
 from r2et.training.settings import FitResult, Retraining, Rows, Settings
@@ -175,6 +175,7 @@ def check_runs(model: nn.Module, x: Tensor) -> Tensor:
 
 def _check_trainable(model: nn.Module, x: Tensor) -> int:
     """Fail early on a model that cannot be trained on these inputs; its number of classes."""
+    check_module(model)
     trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not trainable:
         raise ModelError(f"{type(model).__name__} has no parameters that can be trained (requires_grad)")

@@ -89,3 +89,9 @@ def test_a_domain_that_does_not_fit(settings, message):
 def test_a_domain_that_fits():
     Domain(lower=torch.zeros(2, 2), upper=torch.ones(4), frozen=[0, 3], groups=[[1, 2]]).check(4)
     Domain(lower=0.0, upper=0.0).check(4)
+
+
+def test_features_that_can_be_read_once_only_stay_frozen():
+    domain = Domain(frozen=iter([0, 2]), groups=[iter([1, 3])])
+    for _ in range(2):
+        assert domain.movable(5).tolist() == [False, False, False, False, True]

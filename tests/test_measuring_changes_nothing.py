@@ -1,5 +1,6 @@
 """Measuring a model leaves it, its inputs and the random states as they were, and measures evaluation mode."""
 
+import contextlib
 import copy
 import dataclasses
 import importlib
@@ -423,10 +424,29 @@ def test_buffers_that_a_forward_pass_writes_in_evaluation_mode_come_back():
     assert not changes(CALLS["thickness"], Counting(), *rows())[0]
 
 
+def regularised(layer: nn.Module) -> nn.Sequential:
+    """A net in training mode with one layer whose mode matters, behind its hidden layer."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Linear(FEATURES, 8), nn.Tanh(), layer, nn.Linear(8, 2)).double().train()
+
+
 def test_dropout_in_training_mode_does_not_decide_a_result():
-    (x, _), model = rows(), net()
-    first, second = (attacks.ERAttack(k=K, radius=0.3, steps=5)(model, x).precision for _ in range(2))
-    assert torch.equal(first, second)
+    (x, _), attack = rows(), attacks.ERAttack(k=K, radius=0.3, steps=5)
+    model = regularised(nn.Dropout(0.5))
+    found = [attack(model, x) for _ in range(2)]
+    found.append(attack(regularised(nn.Dropout(0.5)).eval(), x))
+    assert all(torch.equal(result.precision, found[0].precision) for result in found)
+    assert all(torch.equal(result.x, found[0].x) for result in found)
+
+
+@pytest.mark.parametrize("steps", [1, 10])
+def test_an_attack_of_any_length_leaves_batch_statistics_alone(steps):
+    model = regularised(nn.BatchNorm1d(8))
+    attacks.ERAttack(k=K, radius=0.3, steps=steps)(model, rows()[0].detach().repeat(20, 1))
+    assert model[2].num_batches_tracked == 0
+    assert not model[2].running_mean.any()
+    assert model.training
 
 
 def test_thickness_without_a_generator_draws_what_torch_would_and_leaves_it_there():
@@ -575,6 +595,14 @@ def test_a_bad_model_is_named_in_a_sentence_and_nothing_is_changed(name, measure
     assert torch.equal(torch.get_rng_state(), states[0])
     assert random.getstate() == states[1]
     assert not modes or [layer.training for layer in model.modules()] == modes
+
+
+@pytest.mark.parametrize("method", ["auto", "smoothing", "first-order"])
+def test_a_forward_pass_that_adds_in_place_does_not_reach_the_inputs_of_certify(method):
+    x = X.clone()
+    with contextlib.suppress(Exception):  # what is said is tested above
+        r2et.certify(Bad(_add_in_place), x, 1, method=method, samples=10)
+    assert torch.equal(x, X)
 
 
 @pytest.mark.parametrize("measure", [name for name in MEASURES if name != "auc"])

@@ -281,3 +281,11 @@ def test_fraction_in_order_of_wide_rows_that_are_searched_in_blocks(n):
         float((salient[r][:, None] >= moved[r][others[r]][None, :]).double().mean()) for r in range(len(clean))
     ]
     assert ranking.fraction_in_order(moved, top).tolist() == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.float16, torch.int64])
+def test_ranks_do_not_overflow_in_small_types(dtype):
+    """300 features have ranks that 8 bits do not hold."""
+    a, b = (torch.randperm(300).remainder(100) for _ in range(2))
+    exact = ranking.rank_correlation(a.double(), b.double())
+    assert ranking.rank_correlation(a.to(dtype), b.to(dtype)).double() == pytest.approx(float(exact), abs=1e-4)

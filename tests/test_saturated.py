@@ -125,6 +125,18 @@ def test_every_attack(name, kind):
 
 
 @every_kind
+@pytest.mark.parametrize("name", ["er", "mse", "mse-last", "MSEAttack-fixed", "MSEAttack-gda", "MSEAttack-hedge"])
+def test_attacks_on_the_way_into_underflow(name, kind):
+    """Log-odds of 84 to 107 in float32: the gradient of the probability becomes subnormal, then zero."""
+    results = []
+    for margin in range(84, 108):
+        model, x, _ = case(kind, margin / 0.95)
+        results.append((ATTACKS[name](k=K, radius=RADIUS)(model, x), x))
+    for result, x in results:
+        legal(result, x)
+
+
+@every_kind
 @pytest.mark.parametrize("explainer", UNDERFLOWING)
 @pytest.mark.parametrize("name", ["er", "mse", "hinge", "soft", "minimal", "trust", "ERAttack-qp"])
 def test_attacks_on_explanations_that_underflow(name, explainer, kind):

@@ -49,12 +49,13 @@ class Domain:
                     f"the domain is empty for feature {i}: lower {float(low[i])} is above upper {float(high[i])}"
                 )
         check_flag("move_groups", self.move_groups)
-        _check_features("frozen", self.frozen)
+        # kept as tuples: what can be looked at once only would be empty afterwards
+        object.__setattr__(self, "frozen", _features("frozen", self.frozen))
         if not _listed(self.groups):
             raise InputError(f"groups must be a list of lists of features, got groups={quoted(self.groups)}")
-        for number, group in enumerate(self.groups):
-            _check_features(f"groups[{number}]", group)
-        members = [int(i) for group in self.groups for i in group]
+        groups = tuple(_features(f"groups[{number}]", group) for number, group in enumerate(self.groups))
+        object.__setattr__(self, "groups", groups)
+        members = [i for group in groups for i in group]
         if len(set(members)) < len(members):
             twice = next(i for i in members if members.count(i) > 1)
             raise InputError(f"feature {twice} is twice in groups={quoted(self.groups)}: it is of one category")
@@ -109,6 +110,7 @@ def _bound(name: str, bound: Tensor | float | None) -> Tensor | None:
     try:
         values = torch.as_tensor(bound).detach().cpu().flatten()
         usable = not values.is_complex() and values.dtype != torch.bool and len(values) > 0
+        missing = values.isnan()
     except (TypeError, ValueError, RuntimeError, OverflowError, NotImplementedError):
         usable = False
     if not usable:
@@ -116,8 +118,8 @@ def _bound(name: str, bound: Tensor | float | None) -> Tensor | None:
             f"the domain's {name} must be a number, or a tensor with a number for each feature, got "
             f"{name}={quoted(bound)}"
         )
-    if values.isnan().any():
-        first = int(values.isnan().nonzero()[0])
+    if missing.any():
+        first = int(missing.nonzero()[0])
         raise InputError(
             f"the domain's {name} is NaN (entry {first}): use None, or an infinite bound, for no bound"
         )
@@ -125,9 +127,13 @@ def _bound(name: str, bound: Tensor | float | None) -> Tensor | None:
 
 
 def _listed(values: object) -> bool:
-    return isinstance(values, Iterable) and not isinstance(values, str | bytes)
+    # a tensor without axes, or of a layout of its own, cannot be gone through
+    single = isinstance(values, Tensor) and (values.layout != torch.strided or values.ndim == 0)
+    return isinstance(values, Iterable) and not isinstance(values, str | bytes) and not single
 
 
-def _check_features(name: str, features: Sequence[int]) -> None:
-    if not _listed(features) or not all(is_whole(i) and i >= 0 for i in features):
-        raise InputError(f"{name} must be a list of numbers of features, 0 or more, got {name}={quoted(features)}")
+def _features(name: str, given: Sequence[int]) -> tuple[int, ...]:
+    features = tuple(given) if _listed(given) else None
+    if features is None or not all(is_whole(i) and i >= 0 for i in features):
+        raise InputError(f"{name} must be a list of numbers of features, 0 or more, got {name}={quoted(given)}")
+    return tuple(map(int, features))

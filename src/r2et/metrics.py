@@ -284,14 +284,14 @@ def _sizes(fractions: Sequence[float] | None, n: int) -> list[int]:
     """K of App. B.1.4, ascending."""
     if fractions is None:
         return list(range(1, n + 1))
-    listed = isinstance(fractions, Iterable) and not isinstance(fractions, str)
-    values = [as_number(fraction) for fraction in fractions] if listed else []
-    if not values or not all(value is not None and 0 < value <= 1 for value in values):
-        given = tuple(fractions) if listed else fractions
+    listed = isinstance(fractions, Iterable) and not isinstance(fractions, str | Tensor)
+    given = tuple(fractions) if listed else fractions
+    values = [as_number(fraction) or 0.0 for fraction in given] if listed else []
+    if not values or not all(0 < value <= 1 for value in values):
         raise InputError(
             f"fractions must be numbers above 0 and at most 1, such as (0.01, 0.05, 0.1), got {quoted(given)}"
         )
-    return sorted({max(1, round(fraction * n)) for fraction in fractions})
+    return sorted({max(1, round(value * n)) for value in values})
 
 
 def _filler(baseline: float | Tensor, x: Tensor) -> Tensor:

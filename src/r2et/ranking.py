@@ -37,7 +37,17 @@ def _check_values(scores: Tensor, name: str = "scores") -> None:
 
 def _check_kind(scores: Tensor, name: str = "scores") -> None:
     """What can be seen without looking at the values, which a traced training step does not have."""
-    if not isinstance(scores, Tensor) or scores.ndim < 1 or scores.numel() == 0 or scores.is_complex():
+    if (
+        not isinstance(scores, Tensor)
+        or scores.layout != torch.strided
+        or scores.is_nested
+        or scores.is_meta
+        or scores.is_quantized
+        or scores.ndim < 1
+        or scores.numel() == 0
+        or scores.is_complex()
+        or scores.dtype == torch.bool
+    ):
         raise InputError(f"{name} must be a tensor (..., n) of a score for each feature, got {quoted(scores)}")
 
 
@@ -150,7 +160,8 @@ def _average_ranks(scores: Tensor) -> Tensor:
     ascending = scores.contiguous().sort(dim=-1).values
     first = torch.searchsorted(ascending, scores.contiguous(), side="left")
     last = torch.searchsorted(ascending, scores.contiguous(), side="right")
-    return (first + last).to(scores.dtype) / 2
+    # numbers of features do not fit into 8 or 16 bits
+    return (first + last).to(scores.dtype if scores.dtype == torch.float64 else torch.float32) / 2
 
 
 def all_pair_weights(scores: Tensor, k: int) -> Tensor:

@@ -12,7 +12,7 @@ from benchmarks.hunting import KINDS, TRAITS, drawn_case, hunt, smallest_flips
 from r2et.certificates import certify, deterministic
 from r2et.enclosure import Box, attributions, extract, march
 from r2et.enclosure.activations import MaxPool
-from r2et.explainers import Gradient
+from r2et.explainers import Gradient, GradientTimesInput, SmoothGrad
 from tests.certificates.test_deterministic import neuron
 from tests.certificates.test_soundness import K, trained
 from tests.certificates.test_ties import EXPLAINERS, Pooled
@@ -132,6 +132,21 @@ def test_awkward_networks_hold(kind, trait):
     case = drawn_case(sorted(KINDS).index(kind), 4, kind, trait)
     certificate = certify(case.model, case.x, case.k, case.explainer)
     assert not hunt(case.model, case.x, certificate.limits, case.explainer, case.k, draws=4).any()
+
+
+@pytest.mark.parametrize(
+    ("seed", "trait"), [(8, "copies"), (8, "whole numbers"), (30, "copies"), (133, "copies"), (154, "copies")]
+)
+def test_draws_that_catch_half_slopes_at_ties_hold(seed, trait):
+    """Where each of several equal entries of a window has half a slope, the hunt changes a list in these draws."""
+    case = drawn_case(seed, 6, "max-pooling of units", trait)
+    certificate = certify(case.model, case.x, case.k, case.explainer)
+    assert not hunt(case.model, case.x, certificate.limits, case.explainer, case.k, draws=4).any()
+
+
+def test_the_draws_that_catch_half_slopes_are_about_every_kind_of_explanation():
+    found = {type(drawn_case(seed, 1, "max-pooling of units", "copies").explainer) for seed in (8, 30, 154)}
+    assert found == {Gradient, GradientTimesInput, SmoothGrad}
 
 
 def tied_windows(case):

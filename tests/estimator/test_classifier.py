@@ -379,3 +379,41 @@ def test_before_fit_there_is_nothing_to_audit_or_save(tmp_path):
         StableClassifier().audit(*mixed())
     with pytest.raises(NotFittedError):
         StableClassifier().save(tmp_path)
+
+
+# --- what must not go wrong in silence --------------------------------------------------------------------------
+
+
+def test_a_fit_that_fails_leaves_the_classifier_as_it_was():
+    frame, y = mixed()
+    fitted = StableClassifier(**QUICK).fit(frame, y)
+    before = fitted.predict_proba(frame)
+    other = frame.rename(columns={"age": "size"})
+    with pytest.raises(InputError, match="one class"):
+        fitted.fit(other, np.full(len(other), "accept"))
+    assert fitted.feature_names_in_.tolist() == list(frame.columns)
+    assert (fitted.predict_proba(frame) == before).all()
+    with pytest.raises(InputError, match="feature names should match"):
+        fitted.predict(other)
+
+
+def test_columns_without_names_of_text_are_compared_too():
+    """scikit-learn compares names only if all of them are text: swapped columns would be read as each other."""
+    x, y = numeric()
+    for columns in (range(5), [("a", i) for i in range(5)]):
+        frame = pd.DataFrame(x)
+        frame.columns = pd.Index(columns) if isinstance(columns, range) else pd.MultiIndex.from_tuples(columns)
+        fitted = StableClassifier(**QUICK).fit(frame, y)
+        assert len(fitted.predict(frame)) == len(frame)
+        with pytest.raises(InputError, match="same order"):
+            fitted.predict(frame.iloc[:, [1, 0, 2, 3, 4]])
+    on_arrays = StableClassifier(**QUICK).fit(x, y)
+    assert len(on_arrays.predict(pd.DataFrame(x))) == len(x), "an array has no names to compare with"
+
+
+def test_rows_are_called_by_plain_numbers():
+    x, y = numeric()
+    frame = pd.DataFrame(x, columns=list("abcde"), index=np.arange(len(x)))
+    frame.iloc[7, 2] = np.nan
+    with pytest.raises(InputError, match=r"first in row 7:"):
+        StableClassifier(**QUICK).fit(frame, y)

@@ -5,8 +5,6 @@ import copy
 import json
 import pickle
 import random
-import resource
-import sys
 import warnings
 import zipfile
 
@@ -18,6 +16,7 @@ import r2et
 from r2et.predictors import load_program
 from tests.predictors import nets
 from tests.predictors.archives import CONSTANTS, MODEL, WEIGHTS, Bomb, altered, contents, write
+from tests.predictors.memory import little_memory
 
 
 @pytest.fixture(scope="module")
@@ -255,19 +254,6 @@ def test_a_broken_archive(saved, good, tmp_path):
 
 
 # --- sizes ----------------------------------------------------------------------------------------------------
-
-
-def peak() -> int:
-    """The most bytes that this process had so far."""
-    scale = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
-
-
-@contextlib.contextmanager
-def little_memory():
-    before = peak()
-    yield
-    assert peak() - before < 2**27
 
 
 def sized(**fields):

@@ -97,6 +97,19 @@ def zip_bomb(name: str = "x", size: int = 3 * 2**30) -> bytes:
     return bytes(packed)
 
 
+def npz_bomb() -> bytes:
+    """An array of zeros that is what it says, and shrinks to a thousandth of its 160 megabytes."""
+    header, out = io.BytesIO(), io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": (2, 3200, 3200)}
+    )
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("x.npy", "w") as member:
+        member.write(header.getvalue())
+        for _ in range(2 * 32):
+            member.write(bytes(100 * 3200 * 8))
+    return out.getvalue()
+
+
 def gzip_bomb(start: bytes = b"a,b\n") -> bytes:
     """A hundred and fifty megabytes of zeros, shrunk to a thousandth."""
     return gzip.compress(start) + gzip.compress(bytes(10 * 2**20)) * 15

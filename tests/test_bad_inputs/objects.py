@@ -58,6 +58,7 @@ LOGITS = NET(X).detach()
 ROWS = (X, Y)
 TABLE = X.numpy().astype(float)
 FRAME = pd.DataFrame(TABLE, columns=list("abcdef"))
+ALIKE = FRAME.set_axis(list("abcdea"), axis=1)
 GRAPHS = np.ones((20, 4, 4))
 LABELS = [0, 1] * 10
 

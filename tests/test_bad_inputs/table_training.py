@@ -21,6 +21,7 @@ from r2et import (
 from r2et.errors import CheckpointError, DataError
 from r2et.explainers import EXPLAINERS
 from tests.test_bad_inputs.objects import (
+    ALIKE,
     FRAME,
     GRAPH,
     GRAPHS,
@@ -241,6 +242,8 @@ TRAINING = [
     row("audit: x is text", lambda: audited(x="rows"), "x must be numbers"),
     row("audit: x is ragged", lambda: audited(x=[[1.0], [1.0, 2.0]]), "x cannot be read"),
     row("audit: x has text", lambda: audited(x=FRAME.assign(f="a")), "'f'", "not numeric"),
+    row("audit: columns alike", lambda: audited(x=ALIKE), "x has several columns called 'a'"),
+    row("audit: a number and its text", lambda: audited(x=FRAME.set_axis([1, "1", *"abcd"], axis=1)), "'1'"),
     row("audit: x is complex", lambda: audited(x=TABLE * 1j), "complex128"),
     row("audit: x is missing a value", lambda: audited(x=FRAME.mask(FRAME > 1)), "NaN"),
     row("audit: y is text", lambda: audited(y=list("abaab")), "class numbers", "'a'"),
@@ -264,6 +267,7 @@ TRAINING = [
     row("StableClassifier: NaN weights", lambda: classifier(sample_weight=[NAN] * 10), "NaN", family=ValueError),
     row("StableClassifier: random_state", lambda: classifier(random_state=-1), "2**32 - 1", family=ValueError),
     row("StableClassifier: random text", lambda: classifier(random_state="a"), "'a'", family=ValueError),
+    row("StableClassifier: columns alike", lambda: classifier(X=pd.concat([ALIKE, ALIKE])), "columns called 'a'"),
     row("StableClassifier: too few labels", lambda: classifier(y=[0, 1]), "2 labels for 10 rows"),
     row("StableClassifier: one class", lambda: classifier(y=[0] * 10), "one class"),
     # --- data ---------------------------------------------------------------------------------------------------
@@ -349,6 +353,7 @@ TRAINING = [
     row("tables.read_table: path", lambda: tables.read_table(None, "y"), "path=None"),
     row("tables.numeric_inputs: frame", lambda: tables.numeric_inputs(TABLE), "frame", "DataFrame"),
     row("tables.numeric_inputs: text", lambda: tables.numeric_inputs(FRAME.assign(f="a")), "numbers: f"),
+    row("tables.numeric_inputs: columns alike", lambda: tables.numeric_inputs(ALIKE), "columns called 'a'"),
     row("tables.class_order: labels", lambda: tables.class_order(LABELS), "labels", "Series"),
     row("tables.class_order: order", lambda: tables.class_order(pd.Series(["a", "b"]), order=["a"]), "'b'"),
     row("tables.class_numbers: unknown", lambda: tables.class_numbers(pd.Series([0, 5]), [0, 1]), "label 5"),

@@ -16,9 +16,10 @@ from r2et.errors import InputError
 from r2et.numerics import values as checks
 from tests.test_bad_inputs.objects import NET, TABLE, Row, X, Y, audited, classifier
 from tests.test_bad_inputs.table_measuring import MEASURING
+from tests.test_bad_inputs.table_odd import ODD
 from tests.test_bad_inputs.table_training import TRAINING
 
-TABLE_OF_ROWS = [*MEASURING, *TRAINING]
+TABLE_OF_ROWS = [*MEASURING, *TRAINING, *ODD]
 
 #: public names without a row, and why
 WITHOUT_A_ROW = {

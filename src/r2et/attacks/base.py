@@ -179,6 +179,7 @@ class Attack(ABC):
         check_inputs(x)
         self.explainer.check_shape(x)
         check_chunk_size(chunk_size)
+        check_flag("progress", progress)
         if seed is not None:
             check_seed(seed)
         domain = Domain() if domain is None else domain

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from r2et import ranking
 from r2et.attacks.limits import Limits, Norm
 from r2et.domain import Domain
-from r2et.errors import InputError, ModelError
+from r2et.errors import InputError, ModelError, in_words
 from r2et.explainers import Explainer
 from r2et.numerics.autograd import forward, unit
 from r2et.numerics.checks import check_logits
@@ -195,7 +195,14 @@ class Search:
 
     def _other_classes(self) -> list[Tensor]:
         """The classes that further predictions assign to the clean inputs, int64 (N,) each."""
-        logits = self.other_logits(self.x)
+        try:
+            logits = self.other_logits(self.x)
+        # a person's own function
+        except Exception as error:
+            raise ModelError(
+                f"predictions must map inputs (N, *features) to a list of logits (N, C), but it raised "
+                f"{in_words(error)}"
+            ) from error
         for number, values in enumerate(logits, 1):
             try:
                 check_logits(values, len(self.x))

@@ -75,7 +75,12 @@ def _neurons(model: nn.Module, x: Tensor) -> int:
 
     # hooks of the model itself would be run by other threads as well
     own = twin(model)
-    leaves = [module for module in own.modules() if not any(True for _ in module.children())]
+    leaves = [
+        module
+        for module in own.modules()
+        # those of TorchScript take no hooks, and are not certified either
+        if not isinstance(module, torch.jit.ScriptModule) and not any(True for _ in module.children())
+    ]
     handles = [module.register_forward_hook(count) for module in leaves]
     try:
         forward(own, x)

@@ -12,7 +12,7 @@ from r2et.domain import Domain
 from r2et.errors import InputError
 from r2et.explainers import Activation, Explainer
 from r2et.numerics.checks import check_inputs
-from r2et.numerics.values import check_names, check_radii, quoted
+from r2et.numerics.values import check_columns, check_names, check_radii, quoted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,6 +69,7 @@ def _names_of(frame: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
     if not isinstance(frame, pd.DataFrame):
         return (), ()
+    check_columns("x", frame.columns)
     numbered = isinstance(frame.index, pd.RangeIndex) and frame.index.start == 0 and frame.index.step == 1
     return tuple(map(str, frame.columns)), () if numbered else tuple(map(str, frame.index))
 
@@ -77,7 +78,13 @@ def _numbers(values: Any, name: str) -> Tensor:
     import numpy as np
     import pandas as pd
 
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        missing = int(np.ma.getmaskarray(values).sum())
+        raise InputError(f"{name} has {missing} masked values, which are missing: fill them in or leave them out")
     if isinstance(values, pd.DataFrame):
+        twice = values.columns[values.columns.duplicated()]
+        if len(twice):
+            raise InputError(f"{name} has several columns called {twice[0]!r}: give each a name of its own")
         text = [column for column in values.columns if not pd.api.types.is_numeric_dtype(values[column])]
         if text:
             raise InputError(

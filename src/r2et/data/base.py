@@ -89,7 +89,7 @@ class Dataset:
             check_kind(name, getattr(self, name), Split, "r2et.data.Split(x, y)")
         check_kind("domain", self.domain, Domain, "r2et.Domain()")
         for name in ("feature_names", "class_names"):
-            check_names(name, getattr(self, name))
+            object.__setattr__(self, name, check_names(name, getattr(self, name)))
         shape = self.train.x.shape[1:]
         if (
             not is_whole(self.inputs)

@@ -196,9 +196,15 @@ def _from_array(source: Any, labels: Any, groups: Any, key: str | None) -> Parts
 
 
 def _values(name: str, given: Any, rows: int) -> list[object]:
+    wrong = InputError(f"{name} must be one value a graph, got {quoted(given)}")
     if isinstance(given, str | Path | Mapping) or callable(given) or not isinstance(given, Iterable):
-        raise InputError(f"{name} must be one value a graph, got {quoted(given)}")
-    values = given.tolist() if isinstance(given, Tensor | np.ndarray) else list(given)
+        raise wrong
+    try:
+        values = given.tolist() if isinstance(given, Tensor | np.ndarray) else list(given)
+    except (TypeError, RuntimeError) as error:  # a tensor that is not a plain array
+        raise wrong from error
+    if not isinstance(values, list):
+        raise wrong
     if len(values) != rows:
         raise InputError(f"{len(values)} {name} for {rows} graphs")
     if any(isinstance(value, float) and not value.is_integer() for value in values):

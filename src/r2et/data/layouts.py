@@ -104,7 +104,7 @@ class GraphLayout:
     std: Tensor = field(repr=False)
 
     def __post_init__(self) -> None:
-        check_names("regions", self.regions)
+        object.__setattr__(self, "regions", check_names("regions", self.regions))
         for name in ("mean", "std"):
             check_kind(name, getattr(self, name), Tensor, "a tensor of one number an edge")
         for name, values in (("means", self.mean), ("standard deviations", self.std)):

@@ -66,7 +66,7 @@ def split_groups(
 
 def check_fractions(fractions: Sequence[float]) -> None:
     """Positive numbers that sum to 1."""
-    listed = isinstance(fractions, Iterable) and not isinstance(fractions, str)
+    listed = isinstance(fractions, Iterable) and np.ndim(fractions) == 1
     values = [as_number(value) or 0.0 for value in fractions] if listed else []
     if len(values) < 2 or not all(value > 0 for value in values) or not abs(sum(values) - 1) <= 1e-6:
         raise InputError(f"fractions must be positive and sum to 1, such as {FRACTIONS}, got {quoted(fractions)}")

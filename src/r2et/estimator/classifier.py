@@ -25,8 +25,10 @@ from r2et.domain import Domain
 from r2et.errors import InputError
 from r2et.estimator.inputs import (
     as_frame,
+    as_input_errors,
     check_classes,
     check_parameters,
+    check_same_columns,
     class_numbers,
     lowered_k,
     row_weights,
@@ -143,10 +145,13 @@ class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """
         check_parameters(self.get_params(deep=False))
         frame = as_frame(X)
-        validate_data(self, X, y, skip_check_array=True)
-        labels = column_or_1d(y, warn=True)
-        check_array(labels, ensure_2d=False, dtype=None, input_name="y")
-        check_classification_targets(labels)
+        # of another object, because a fit that fails must leave this one as it was
+        seen = type(self)()
+        with as_input_errors():
+            validate_data(seen, X, y, skip_check_array=True)
+            labels = column_or_1d(y, warn=True)
+            check_array(labels, ensure_2d=False, dtype=None, input_name="y")
+            check_classification_targets(labels)
         if len(labels) != len(frame):
             raise InputError(f"{len(labels)} labels for {len(frame)} rows of X")
         weights = row_weights(sample_weight, self.class_weight, labels)
@@ -154,7 +159,8 @@ class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         frame, labels, weights = frame[kept], labels[kept], weights[kept]
         classes, numbers = np.unique(labels, return_inverse=True)
         check_classes(classes, numbers)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        with as_input_errors():
+            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         encoding = Encoding.learn(frame, which_columns(frame, self.categorical_features))
         k = lowered_k(int(self.k), encoding.names)
         x = torch.from_numpy(encoding.encode(frame)).float()
@@ -172,14 +178,24 @@ class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             seed,
             self.objective,
         )
+        sanity = compare_with_linear(train, validation, found.fit.auc)
+        self._take_columns(seen)
         self.classes_, self.encoding_, self.k_ = classes, encoding, k
         self.domain_: Domain = encoding.domain
         self.model_ = _in_float64(found.fit.model)
         self.settings_ = found.settings
         self.candidates_ = pd.DataFrame(found.candidates)
         self.history_ = found.fit.history
-        self.sanity_: Sanity = compare_with_linear(train, validation, found.fit.auc)
+        self.sanity_: Sanity = sanity
         return self
+
+    def _take_columns(self, seen: "StableClassifier") -> None:
+        """Number and names of the columns that scikit-learn has seen in another object."""
+        self.n_features_in_: int = seen.n_features_in_
+        if hasattr(seen, "feature_names_in_"):
+            self.feature_names_in_: NDArray[Any] = seen.feature_names_in_
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
 
     def _preset(self, k: int, rows: int) -> Preset:
         """How to train on so many rows."""
@@ -220,7 +236,9 @@ class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """What the network sees, float64 (N, n), and the labels of the rows."""
         check_is_fitted(self, "model_")
         frame = as_frame(X)
-        validate_data(self, X, reset=False, skip_check_array=True)
+        with as_input_errors():
+            validate_data(self, X, reset=False, skip_check_array=True)
+        check_same_columns(X, self.encoding_.column_names)
         return torch.from_numpy(self.encoding_.encode(frame)), frame.index
 
     # --- explaining -----------------------------------------------------------------------------------------

@@ -1,19 +1,29 @@
 """What scikit-learn hands over, checked: parameters, tables, labels, weights."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_array, column_or_1d
 
 from r2et.errors import InputError
 from r2et.models.architecture import whole_numbers
-from r2et.numerics.values import check_count, check_number, check_positive, check_weight, quoted
+from r2et.numerics.values import (
+    check_columns,
+    check_count,
+    check_number,
+    check_positive,
+    check_weight,
+    quoted,
+)
 from r2et.recipes import find_method
+from r2et.tables.encoding import column_names
 
 
 def check_parameters(given: Mapping[str, Any]) -> None:
@@ -50,6 +60,28 @@ def whole(value: Any) -> Any:
     return int(value) if isinstance(value, np.integer) else value
 
 
+@contextmanager
+def as_input_errors() -> Iterator[None]:
+    """What scikit-learn says about a table, in its words, as an InputError, which is a ValueError too."""
+    try:
+        yield
+    except (InputError, NotFittedError):
+        raise
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise InputError(str(error)) from error
+
+
+def check_same_columns(x: Any, expected: list[str]) -> None:
+    """Raise for a frame whose columns are not those of fit; scikit-learn compares names only if all are text."""
+    if not isinstance(x, pd.DataFrame) or expected == [f"x{i}" for i in range(len(expected))]:
+        return
+    given = column_names(x)
+    if given != expected:
+        raise InputError(
+            f"X has the columns {quoted(given)}, fit had {quoted(expected)}: give the same ones in the same order"
+        )
+
+
 def as_frame(x: Any) -> pd.DataFrame:
     """Anything like a table of N rows as a frame.
 
@@ -60,15 +92,20 @@ def as_frame(x: Any) -> pd.DataFrame:
     ['x0', 'x1']
     """
     if not isinstance(x, pd.DataFrame):
+        if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
+            missing = int(np.ma.getmaskarray(x).sum())
+            raise InputError(
+                f"X has {missing} masked values, which are missing: leave these rows out, or "
+                "put a sklearn.impute.SimpleImputer in front of x.filled(numpy.nan)"
+            )
         # of strings and objects as they are: a column may be categorical
-        values = check_array(x, dtype=None, ensure_all_finite=False, estimator="StableClassifier")
+        with as_input_errors():
+            values = check_array(x, dtype=None, ensure_all_finite=False, estimator="StableClassifier")
         return pd.DataFrame(values, columns=[f"x{i}" for i in range(values.shape[1])])
     for count, what in zip(x.shape, ("row", "column"), strict=True):
         if count == 0:
             raise InputError(f"X is a frame of shape {x.shape}: it needs at least one {what}")
-    repeated = x.columns[x.columns.duplicated()]
-    if len(repeated):
-        raise InputError(f"X has several columns called {repeated[0]!r}: an explanation could not tell them apart")
+    check_columns("X", x.columns)
     return x
 
 
@@ -86,7 +123,8 @@ def row_weights(
             raise InputError(
                 f"sample_weight must be one weight for each of {len(y)} rows, got shape {given.shape}"
             )
-        weights = check_array(given, ensure_2d=False, dtype=np.float64, input_name="sample_weight").copy()
+        with as_input_errors():
+            weights = check_array(given, ensure_2d=False, dtype=np.float64, input_name="sample_weight").copy()
     if (weights < 0).any():
         row = int(np.flatnonzero(weights < 0)[0])
         raise InputError(f"sample_weight must not be negative, got {weights[row]} in row {row}")
@@ -140,7 +178,8 @@ def lowered_k(k: int, names: Sequence[str]) -> int:
 
 def class_numbers(y: Any, classes: NDArray[Any], rows: int) -> NDArray[np.int64]:
     """The number of each label (N,) among the sorted classes; a new label is an error that quotes it."""
-    labels = column_or_1d(y)
+    with as_input_errors():
+        labels = column_or_1d(y)
     if len(labels) != rows:
         raise InputError(f"{len(labels)} labels for {rows} rows of X")
     number = {label: c for c, label in enumerate(classes.tolist())}

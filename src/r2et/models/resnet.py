@@ -129,6 +129,7 @@ class ResNet(nn.Module):
         self.fc: nn.Module = nn.Identity()
         if classes is not None:
             check_count("classes", classes)
+            check_layers("a ResNet", before, classes)
             self.fc = nn.Linear(before, classes)
         for layer in self.modules():
             if isinstance(layer, nn.Conv2d):

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from r2et.errors import InputError, ModelError
 from r2et.models.architecture import MODELS, check_layers, confirmed, traced
 from r2et.numerics.modes import copied
-from r2et.numerics.values import check_count
+from r2et.numerics.values import check_count, check_flag
 
 #: added to squared lengths: 1 / 10,000 as a length, far below any embedding of a trained network
 SQUARED_LENGTH_FLOOR = 1e-8
@@ -97,6 +97,8 @@ class SingleInput(nn.Module):
         _check_embedding(embedding)
         check_count("width", width)
         check_count("classes", classes)
+        check_flag("retrain", retrain)
+        retrain = bool(retrain)
         check_layers("a classifier", width, classes)
         self.retrain = retrain
         self.embedding = copied(embedding).requires_grad_(retrain)

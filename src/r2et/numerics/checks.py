@@ -34,8 +34,11 @@ def check_inputs(x: Tensor, name: str = "x") -> None:
             f"{name} must be a torch tensor of shape (N, *features), got {type(x).__name__}; "
             "use torch.as_tensor(values, dtype=torch.float32)"
         )
-    if x.layout != torch.strided:
-        raise InputError(f"{name} is stored as {x.layout}, not as a plain array: use {name}.to_dense()")
+    if x.layout != torch.strided or x.is_nested:
+        stored = "nested" if x.is_nested else str(x.layout)
+        raise InputError(f"{name} is stored as {stored}, not as a plain array: use {name}.to_dense()")
+    if x.is_meta:
+        raise InputError(f"{name} is on the device 'meta', which holds no numbers: make it on another device")
     if not x.is_floating_point():
         raise InputError(f"{name} has dtype {x.dtype}; gradients need floating-point inputs: use {name}.float()")
     if x.ndim < 2:
@@ -54,10 +57,20 @@ def check_inputs(x: Tensor, name: str = "x") -> None:
         )
 
 
+def check_differentiable_inputs(x: Tensor) -> None:
+    """A tensor that autograd takes."""
+    if x.is_inference():
+        raise InputError(
+            "x was created inside torch.inference_mode, and such tensors have no gradients: use x.clone() outside "
+            "of it"
+        )
+
+
 def check_labels(y: Tensor, rows: int, classes: int | None = None) -> None:
     """Integer class labels (N,), each in 0..classes-1."""
-    if not isinstance(y, Tensor) or y.dtype != torch.int64 or y.ndim != 1:
-        seen = f"{y.dtype} of shape {tuple(y.shape)}" if isinstance(y, Tensor) else type(y).__name__
+    if not isinstance(y, Tensor) or y.is_nested or y.dtype != torch.int64 or y.ndim != 1:
+        plain = isinstance(y, Tensor) and not y.is_nested
+        seen = f"{y.dtype} of shape {tuple(y.shape)}" if plain else type(y).__name__
         raise InputError(f"labels must be a 1-d int64 tensor of class numbers, got {seen}; use labels.long()")
     if len(y) != rows:
         raise InputError(f"{len(y)} labels for {rows} rows of x")

@@ -7,6 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from r2et.errors import InputError
 
+#: beyond it the square of a number overflows in float32, and Python's whole numbers do not fit into torch's
+LARGEST = 1e18
+#: of whole numbers
+MOST = 2**63 - 1
+
 
 def check_k(k: int, n: int) -> None:
     """The top-k set must be a proper, non-empty part of the n features."""
@@ -14,6 +19,11 @@ def check_k(k: int, n: int) -> None:
         raise InputError(f"k must be a whole number, got {quoted(k)}")
     if not 1 <= k < n:
         raise InputError(f"k must be at least 1 and less than the {n} features that are ranked, got k={k}")
+
+
+def is_truth(value: object) -> bool:
+    """Whether a value is a truth value: Python's, numpy's or a tensor's."""
+    return isinstance(value, bool) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool")
 
 
 def is_whole(value: object) -> bool:
@@ -39,11 +49,6 @@ def as_number(value: object) -> float | None:
         return None
 
 
-def is_truth(value: object) -> bool:
-    """Whether a value is a truth value: Python's, numpy's or a tensor's."""
-    return isinstance(value, bool) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool")
-
-
 def quoted(value: object) -> str:
     """A path or a value as an error message shows it: on one line, and cut in the middle if it is long.
 
@@ -51,9 +56,13 @@ def quoted(value: object) -> str:
     >>> quoted("age"), len(quoted("x" * 5000)) < 200, quoted(torch.zeros(2, 3))
     ("'age'", True, 'a tensor of shape (2, 3)')
     """
-    if getattr(value, "ndim", 0) and hasattr(value, "requires_grad"):
-        return f"a tensor of shape {tuple(getattr(value, 'shape', ()))}"
-    text = " ".join(repr(os.fspath(value) if isinstance(value, os.PathLike) else value).split())
+    try:
+        if getattr(value, "ndim", 0) and hasattr(value, "requires_grad"):
+            return f"a tensor of shape {tuple(getattr(value, 'shape', ()))}"
+        text = " ".join(repr(os.fspath(value) if isinstance(value, os.PathLike) else value).split())
+    # a nested tensor has no shape, and somebody's own repr may raise anything
+    except Exception:
+        return f"an object of type {type(value).__name__}"
     return text if len(text) <= 160 else f"{text[:80]} ... {text[-40:]}"
 
 
@@ -62,6 +71,7 @@ def check_number(
 ) -> None:
     """A finite number from low to high, or with `inside` strictly between them."""
     number = as_number(value)
+    _refuse_huge(name, value, number)
     fits = number is not None and abs(number) < float("inf") and low <= number <= high
     if fits and not (inside and number in (low, high)):
         return
@@ -74,8 +84,14 @@ def check_number(
 def check_positive(name: str, value: float) -> None:
     """A radius, a learning rate, a scale: finite and above zero."""
     number = as_number(value)
+    _refuse_huge(name, value, number)
     if number is None or not 0 < number < float("inf"):
         raise InputError(f"{name} must be a positive, finite number, got {name}={quoted(value)}")
+
+
+def _refuse_huge(name: str, value: object, number: float | None) -> None:
+    if number is not None and LARGEST <= abs(number) < float("inf"):
+        raise InputError(f"{name} must be a finite number below {LARGEST:g}, got {name}={quoted(value)}")
 
 
 def check_weight(name: str, value: float) -> None:
@@ -100,6 +116,8 @@ def check_count(name: str, value: int, least: int = 1) -> None:
     """A whole number of at least 1, or of another least one."""
     if not is_whole(value) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, got {name}={quoted(value)}")
+    if value > MOST:
+        raise InputError(f"{name} must be a whole number of at most 2**63 - 1, got {name}={quoted(value)}")
 
 
 def check_seed(seed: int) -> None:
@@ -121,6 +139,7 @@ def check_radii(radii: Iterable[float], name: str = "radii") -> tuple[float, ...
         raise InputError(f"{name} is empty: name at least one")
     for value in values:
         number = as_number(value)
+        _refuse_huge("radius", value, number)
         if number is None or not 0 < number < float("inf"):
             raise InputError(
                 f"every radius in {name} must be a positive, finite number, got radius={quoted(value)}"
@@ -154,7 +173,11 @@ def check_text(name: str, value: object) -> None:
 
 def check_names(name: str, values: Iterable[object], count: int | None = None) -> tuple[str, ...]:
     """Names of features, classes or regions as text: not one text in their place, no two alike."""
-    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+    if (
+        isinstance(values, str | bytes | Mapping)
+        or hasattr(values, "requires_grad")
+        or not isinstance(values, Iterable)
+    ):
         raise InputError(f"{name} must be a list of names, got {name}={quoted(values)}")
     listed = tuple(values)
     for value in listed:
@@ -167,6 +190,20 @@ def check_names(name: str, values: Iterable[object], count: int | None = None) -
         twice = next(entry for entry in names if names.count(entry) > 1)
         raise InputError(f"{name} has {twice!r} twice: an explanation could not tell them apart")
     return names
+
+
+def check_columns(name: str, columns: Iterable[object]) -> None:
+    """Raise unless every column of a table has a name of its own.
+
+    >>> check_columns("x", ["age", "pay"])
+    """
+    seen: set[str] = set()
+    for column in columns:
+        if str(column) in seen:
+            raise InputError(
+                f"{name} has several columns called {quoted(column)}: an explanation could not tell them apart"
+            )
+        seen.add(str(column))
 
 
 def check_choice(name: str, value: str, choices: Iterable[str]) -> None:

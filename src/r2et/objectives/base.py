@@ -16,7 +16,13 @@ from torch.nn.modules.dropout import _DropoutNd
 from r2et.errors import InputError
 from r2et.explainers import Explainer, Gradient
 from r2et.numerics.autograd import derivative, forward, negligible, unit
-from r2et.numerics.checks import check_generator, check_inputs, check_labels, check_logits
+from r2et.numerics.checks import (
+    check_differentiable_inputs,
+    check_generator,
+    check_inputs,
+    check_labels,
+    check_logits,
+)
 from r2et.numerics.modes import evaluating
 from r2et.numerics.preflight import check_module, run
 from r2et.numerics.values import check_count, check_flag, check_kind, quoted
@@ -82,6 +88,7 @@ class Objective(ABC):
             A scalar that `backward()` can be called on.
         """
         check_inputs(x)
+        check_differentiable_inputs(x)
         check_module(model)
         check_generator(generator)
         if step is not None:

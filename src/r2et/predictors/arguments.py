@@ -36,7 +36,9 @@ def placed(
     if missing or len(given) != len(names) or not given.keys() <= known.keys():
         raise InputError(f"{shown(target)} takes {', '.join(known)}, it is given {shown(', '.join(names))}")
     wrong = [
-        name for name, value in given.items() if not _fits(str(known[name].type), value, name == schema[0].name)
+        name
+        for name, value in given.items()
+        if not _fits(str(known[name].real_type), value, name == schema[0].name)
     ]
     if wrong:
         raise InputError(f"{shown(target)} is given {shown(given[wrong[0]])} as {wrong[0]!r}")
@@ -49,12 +51,43 @@ def placed(
 
 
 def _fits(kind: str, value: Any, first: bool) -> bool:
-    """Whether a value is a tensor where the operator takes tensors; torch makes one of a number, but not first."""
+    """Whether a value is of the kind that the operator takes: torch believes that a number is a type of numbers.
+
+    It makes a tensor of a number, but not of the first argument.
+    """
+    if kind.startswith("Optional["):
+        return value is None or _fits(kind.removeprefix("Optional[").removesuffix("]"), value, first)
+    if kind.startswith("List["):
+        inner = kind.removeprefix("List[").removesuffix("]")
+        if isinstance(value, list):
+            return all(_fits(inner, item, first=True) for item in value)
+        # one number for all of them
+        return inner in ("int", "float") and _fits(inner, value, first)
     if kind == "Tensor":
         return isinstance(value, fx.Node if first else fx.Node | int | float)
-    if kind in ("List[Tensor]", "List[Optional[Tensor]]"):
-        return isinstance(value, list) and all(item is None or isinstance(item, fx.Node) for item in value)
-    return True
+    return type(value) in _TYPES[kind]
+
+
+#: what may stand for each kind of argument; a node is a size that is computed
+_TYPES: dict[str, tuple[type, ...]] = {
+    "int": (int, fx.Node),
+    "float": (int, float, fx.Node),
+    "bool": (bool, fx.Node),
+    "number": (int, float, bool, fx.Node),
+    "str": (str,),
+    "ScalarType": (torch.dtype,),
+    "Layout": (torch.layout,),
+    "MemoryFormat": (torch.memory_format,),
+    "Device": (torch.device,),
+    "Generator": (),
+}
+
+
+def _short(value: Any) -> int:
+    """One of several sizes, strides or axes; torch multiplies them without care."""
+    if not -(2**31) < whole(value) < 2**31:
+        raise InputError(f"it holds {shown(value)} where a size, a stride or an axis should be")
+    return whole(value)
 
 
 def _number(value: Any) -> float:
@@ -99,4 +132,4 @@ SINGLE: dict[str, Callable[[Any], Any]] = {
 }
 #: those that can stand for a size
 SYMBOLIC = ("as_int", "as_float", "as_bool")
-SEVERAL: dict[str, Callable[[Any], Any]] = {"as_ints": whole, "as_floats": _number, "as_bools": _flag}
+SEVERAL: dict[str, Callable[[Any], Any]] = {"as_ints": _short, "as_floats": _number, "as_bools": _flag}

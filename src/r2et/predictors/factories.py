@@ -11,7 +11,7 @@ from torch import nn
 from r2et.errors import InputError, ModelError, in_words
 from r2et.files.reading import parse_json, regular_file
 from r2et.foreign import import_code, importable_here, is_code
-from r2et.numerics.values import check_kind, check_text, quoted
+from r2et.numerics.values import check_kind, check_path, check_text, quoted
 
 
 def load_from_factory(
@@ -32,6 +32,8 @@ def load_from_factory(
     Linear(in_features=3, out_features=2, bias=True)
     """
     check_text("source", source)
+    if weights is not None:
+        check_path("weights", weights)
     if arguments is not None:
         check_kind("arguments", arguments, Mapping, '{"hidden": 32}')
     factory = _find(source)

@@ -17,7 +17,7 @@ from r2et.estimator.saving import restore
 from r2et.explainers import EXPLAINERS, Explainer
 from r2et.files.reading import regular_file, typed
 from r2et.foreign import is_code
-from r2et.numerics.values import check_path, quoted
+from r2et.numerics.values import check_kind, check_path, quoted
 from r2et.predictors.factories import load_from_factory
 from r2et.predictors.programs import EXPORT, Program, load_program
 from r2et.registry import Trust
@@ -103,6 +103,8 @@ def open_model(
     OpenedModel(source='torch.nn:Linear', name='torch.nn:Linear', kind='factory')
     """
     check_path("source", source)
+    if arguments is not None:
+        check_kind("arguments", arguments, Mapping, '{"hidden": 32}')
     text, path = os.fspath(source), Path(source)
     if is_code(text) and not os.path.exists(path):
         model = load_from_factory(text, weights, arguments)

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from r2et.errors import InputError
+from r2et.errors import InputError, ModelError
 from r2et.predictors.fields import shown
 
 _POINTWISE = """
@@ -53,21 +53,24 @@ _CREATION = """
     view_as_complex view_as_real zero zeros zeros_like
 """
 _LAYERS = """
-    _adaptive_avg_pool2d _adaptive_avg_pool3d _native_batch_norm_legit _native_batch_norm_legit_no_training
-    _scaled_dot_product_flash_attention_for_cpu adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
-    adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d affine_grid_generator alpha_dropout avg_pool1d
-    avg_pool2d avg_pool3d batch_norm conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
-    convolution dropout embedding feature_alpha_dropout feature_dropout grid_sampler grid_sampler_2d
+    _adaptive_avg_pool2d _adaptive_avg_pool3d _native_batch_norm_legit_no_training adaptive_avg_pool1d
+    adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d
+    alpha_dropout avg_pool1d avg_pool2d avg_pool3d batch_norm conv1d conv2d conv3d
+    conv_transpose1d conv_transpose2d conv_transpose3d
+    convolution dropout embedding feature_alpha_dropout feature_dropout
     group_norm gru gru_cell instance_norm layer_norm lstm lstm_cell max_pool1d max_pool2d
     max_pool2d_with_indices max_pool3d native_group_norm native_layer_norm rms_norm rnn_relu rnn_relu_cell
     rnn_tanh rnn_tanh_cell scaled_dot_product_attention upsample_bicubic2d upsample_bilinear2d
     upsample_linear1d upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_trilinear3d
 """
-_FOURIER = """
-    fft_fft fft_fft2 fft_fftn fft_ifft fft_ifft2 fft_ifftn fft_irfft fft_irfft2 fft_rfft fft_rfft2 fft_rfftn
-"""
-#: overloads that let bytes be truth values, or trust a sum of lengths that can overflow
-_UNSAFE = {"view.dtype", "repeat_interleave.Tensor", "repeat_interleave.self_Tensor"}
+#: along one axis; the ones along several write beside their memory where the last axis is not among them
+_FOURIER = "fft_fft fft_ifft fft_irfft fft_rfft"
+#: overloads that let bytes be truth values, trust lengths of sequences, or take a type of numbers as a number
+_UNSAFE = {
+    *("view.dtype", "repeat_interleave.Tensor", "repeat_interleave.self_Tensor"),
+    *("gru.data", "lstm.data", "rnn_relu.data", "rnn_tanh.data"),
+    *("to.prim_Device", "to.prim_dtype", "to.prim_other"),
+}
 #: of sizes, which return numbers, or check what they are told and return nothing
 _SIZES = "sym_size sym_numel sym_stride _assert_scalar _assert_tensor_metadata sym_constrain_range_for_size"
 _OF_TENSORS = frozenset(
@@ -79,11 +82,26 @@ _ATEN = "torch.ops.aten."
 _TAKEN = ("Tensor", "int", "float", "bool", "number", "str", "Device", "Generator")
 _RETURNED = ("Tensor", "List[Tensor]")
 
+
+def product(first: Any, second: Any) -> Any:
+    """The product of two sizes; a number that is squared again and again would fill the memory.
+
+    >>> product(3, 4)
+    12
+    """
+    found = first * second
+    # symbols, while a program is traced, have no size
+    if isinstance(found, int) and abs(found) >= 2**63:
+        raise ModelError(f"the program computes the size {first} * {second}, which no tensor has")
+    return found
+
+
 #: arithmetic of sizes, by its name in a file
 ARITHMETIC: dict[str, Callable[..., Any]] = {
+    "_operator.mul": product,
     **{
         f"_operator.{name}": getattr(operator, name)
-        for name in ("add", "sub", "mul", "floordiv", "truediv", "mod", "neg", "eq", "ne", "le", "ge", "lt", "gt")
+        for name in ("add", "sub", "floordiv", "truediv", "mod", "neg", "eq", "ne", "le", "ge", "lt", "gt")
     },
     **{
         f"torch.{name}": getattr(torch, name) for name in ("sym_max", "sym_min", "sym_int", "sym_float", "sym_not")

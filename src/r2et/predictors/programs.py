@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, fx
@@ -13,6 +13,7 @@ from r2et.predictors.archive import read_archive
 from r2et.predictors.fields import shown
 from r2et.predictors.graphs import GraphReader, Source, TensorValue
 from r2et.predictors.layers import LayerBuilder
+from r2et.predictors.rehearsal import Rehearsals
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -50,14 +51,23 @@ class Program(fx.GraphModule):
         self.dtype, self.input_shape = dtype, shape
         self.eval()
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Logits (N, C); before the first batch of a shape is run, a rehearsal says what that takes."""
+        if "_rehearsals" not in self.__dict__:  # fx copies a program without what __init__ sets
+            self.__dict__["_rehearsals"] = Rehearsals(self.graph)
+        for x in (*args, *kwargs.values()):
+            if isinstance(x, Tensor):
+                self.__dict__["_rehearsals"].before(self, x)
+        return super().__call__(*args, **kwargs)
+
 
 def load_program(path: str | os.PathLike[str]) -> Program:
     """Read a `.pt2` file that `torch.export.save` wrote, so that nothing in it can run code.
 
     torch's own reader is not used: it unpickles and evaluates parts of a file. Read are plain tensors, whose sizes
     must fit what is stored, and the graph of the program, which may call the operators of torch that networks are
-    made of and nothing else. Pickled or compressed records, other ones and unknown operators are refused. Running
-    the model is torch's affair: it may take any time and memory.
+    made of and nothing else. Pickled or compressed records, other ones and unknown operators are refused. A
+    batch is rehearsed without numbers before it is run, which bounds the memory; it may take any time.
 
     Args:
         path: of a current torch; older ones pickled the weights.

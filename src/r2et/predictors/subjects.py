@@ -16,7 +16,7 @@ from r2et.domain import Domain
 from r2et.errors import CheckpointError, InputError
 from r2et.explainers import Explainer, Gradient
 from r2et.numerics.checks import check_labels
-from r2et.numerics.values import check_count, check_kind, check_seed
+from r2et.numerics.values import check_count, check_flag, check_kind, check_seed, check_text, quoted
 from r2et.predictors.models import OpenedModel
 from r2et.tables.labelled import LabelledTable, class_numbers, class_order, numeric_inputs
 from r2et.training.fitting import check_runs
@@ -107,6 +107,10 @@ def from_data_set(
     check_kind("opened", opened, OpenedModel, "what r2et.predictors.open_model returns")
     if limit is not None:
         check_count("limit", limit)
+    if name is not None:
+        check_text("name", name)
+    if options is not None:
+        check_kind("options", options, Mapping, '{"size": 64}')
     recorded = opened.information.get("data")
     name = name or recorded
     if opened.classifier is not None:
@@ -168,7 +172,9 @@ def from_table(
     """
     check_kind("opened", opened, OpenedModel, "what r2et.predictors.open_model returns")
     check_kind("table", table, LabelledTable, "what r2et.tables.read_table returns")
-    rows = np.arange(len(table.frame)) if rows is None else rows
+    rows = np.arange(len(table.frame)) if rows is None else _positions(rows, len(table.frame))
+    if which is not None:
+        check_text("which", which)
     chosen = table.rows(rows)
     caveat = "" if opened.origin is None else opened.origin.caveat(table.path.name, table.sha256, rows)
     shared: dict[str, Any] = {
@@ -243,6 +249,9 @@ def choose_rows(
     check_kind("table", table, LabelledTable, "what r2et.tables.read_table returns")
     check_count("limit", limit)
     check_seed(seed)
+    check_flag("every", every)
+    if not isinstance(models, Sequence) or not all(isinstance(opened, OpenedModel) for opened in models):
+        raise InputError(f"models must be a list of what r2et.predictors.open_model returns, got {quoted(models)}")
     rows = np.arange(len(table.frame))
     which = "rows"
     if not every:
@@ -263,6 +272,18 @@ def choose_rows(
         rows = np.sort(np.random.default_rng(seed).permutation(rows)[:limit])
         return rows, f"{limit} of the {found} {which}, drawn at random (--limit)"
     return rows, f"{found} {which}"
+
+
+def _positions(rows: object, count: int) -> NDArray[np.int64]:
+    """Numbers of rows, checked: negative ones would count from the end."""
+    try:
+        found = np.asarray(rows)
+        usable = found.ndim == 1 and found.dtype.kind in "iu" and len(found) > 0
+    except (TypeError, ValueError, RuntimeError):
+        usable = False
+    if not usable or found.min() < 0 or found.max() >= count:
+        raise InputError(f"rows must be a list of whole numbers from 0 to {count - 1}, got rows={quoted(rows)}")
+    return found.astype(np.int64)
 
 
 def _held_out(opened: OpenedModel, table: LabelledTable) -> tuple[int, ...]:

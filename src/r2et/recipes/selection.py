@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from r2et.attacks import Attack
 from r2et.errors import InputError
-from r2et.numerics.values import check_kind
+from r2et.numerics.values import check_kind, quoted
 from r2et.training.settings import FitResult
 
 
@@ -46,6 +46,8 @@ def choose(candidates: Sequence[Candidate]) -> Candidate:
     >>> choose([weak, strong, wrecked]).settings
     {'gap': 2}
     """
+    if not isinstance(candidates, Sequence):
+        raise InputError(f"candidates must be a list of Candidate, got candidates={quoted(candidates)}")
     if not candidates:
         raise InputError("there is no candidate to choose from")
     for candidate in candidates:

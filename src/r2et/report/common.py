@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from r2et.errors import InputError
+from r2et.errors import InputError, in_words
 from r2et.numerics.values import check_k
 from r2et.ranking import boundary_gap, overlap, top_k_mask
 
@@ -73,9 +73,12 @@ def read(values: "Values", name: str) -> Tensor:
     """Finite numbers as a float64 tensor; the order of float32 scores and their ties stay as they are."""
     try:
         made = torch.as_tensor(values).detach().cpu().double()
+        # sparse and nested ones have operations of their own
+        made = made.to_dense() if made.layout != torch.strided else made
+        bad = ~torch.isfinite(made)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{name} must be a tensor or an array, got {type(values).__name__}: {error}") from error
-    bad = ~torch.isfinite(made)
+        told = in_words(error)
+        raise InputError(f"{name} must be a tensor or an array, got {type(values).__name__}: {told}") from error
     if made.numel() == 0 or bad.any():
         what = f"{int(bad.sum())} values that are NaN or infinite" if made.numel() else "no values"
         raise InputError(f"{name} of shape {tuple(made.shape)} has {what}: there is nothing to rank or draw")

@@ -52,11 +52,12 @@ def lobes(regions: Sequence[str]) -> tuple[str, ...]:
     >>> lobes(["Precentral_L", "Cuneus_R", "DMN_PCC", "DMN_mPFC"])
     ('frontal', 'occipital', 'DMN', 'DMN')
     """
-    if isinstance(regions, str) or not isinstance(regions, Iterable):
+    if isinstance(regions, str | Tensor) or not isinstance(regions, Iterable):
         raise InputError(f"regions must be a list of names, got regions={quoted(regions)}")
-    for region in regions:
+    listed = tuple(regions)
+    for region in listed:
         check_text("region", region)
-    return tuple(_lobe(region) for region in regions)
+    return tuple(_lobe(region) for region in listed)
 
 
 def _lobe(region: str) -> str:
@@ -100,6 +101,7 @@ def connectome_matrix(
     >>> [axis.get_title() for axis in figure.axes]
     ['original', 'attacked: P@2 50%', '']
     """
+    check_text("title", title)
     scores, change, names = _read(before, after, layout, k, groups)
     order = _grouped(names)
     grouped = [names[i] for i in order]
@@ -165,6 +167,7 @@ def connectome_circle(
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
+    check_text("title", title)
     _, change, names = _read(before, after, layout, k, groups)
     angles = _angles(layout.regions, _grouped(names))
     spots = torch.stack([angles.cos(), angles.sin()], dim=1)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from r2et.errors import InputError
-from r2et.numerics.values import check_choice, check_kind
+from r2et.numerics.values import check_choice, check_kind, check_text
 from r2et.report.common import INK, check_top, new_figure, read
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ def magnitude_by_rank(
     [6.0, 3.0, 1.5]
     """
     check_choice("rank_scale", rank_scale, get_args(RankScale))
+    for name, text in (("title", title), ("ylabel", ylabel)):
+        check_text(name, text)
     check_kind("scores", scores, Mapping, '{"Vanilla": scores}')
     if not scores:
         raise InputError("scores is empty: give explanations by the name of a method")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from r2et.data.layouts import ImageLayout
 from r2et.errors import InputError
-from r2et.numerics.values import check_kind
+from r2et.numerics.values import check_kind, check_text
 from r2et.report.common import (
     INK,
     Change,
@@ -62,6 +62,7 @@ def saliency_pair(
     ['image', 'original', 'attacked: P@2 50%', '']
     """
     check_kind("layout", layout, ImageLayout, "r2et.data.ImageLayout((1, 28, 28), (0.1,), (0.3,))")
+    check_text("title", title)
     first, second = read_both(before, after)
     lead = tuple(_maps(first, layout).shape[:-2])
     if lead not in ((), (2,)):

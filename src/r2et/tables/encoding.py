@@ -1,6 +1,7 @@
 """The columns of a person's table as the numbers a network sees, and what each number is called."""
 
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -95,7 +96,7 @@ class Category:
             first = unknown[0]
             warnings.warn(
                 f"column {self.name!r} has values that were not there in fit, such as {found[codes[first]]!r} in "
-                f"row {column.index[first]!r}; {len(unknown)} of {len(column)} rows have no known category",
+                f"row {label(column, first)}; {len(unknown)} of {len(column)} rows have no known category",
                 stacklevel=2,
             )
         matches = known[:, None] == np.arange(len(self.values))
@@ -135,7 +136,20 @@ class Encoding:
                 objects and pandas categories always are.
         """
         chosen = set(categorical)
-        return cls(tuple(_learn(frame.iloc[:, i], _name(frame, i), i in chosen) for i in range(frame.shape[1])))
+        names = column_names(frame)
+        made = cls(tuple(_learn(frame.iloc[:, i], name, i in chosen) for i, name in enumerate(names)))
+        twice = next((name for name, count in Counter(made.names).items() if count > 1), None)
+        if twice is not None:
+            raise InputError(
+                f"two features would be called {twice!r}: an explanation could not tell them apart. A category is "
+                "called by its column and its value, such as 'job: cook': rename a column"
+            )
+        return made
+
+    @property
+    def column_names(self) -> list[str]:
+        """Of the frame that this was learned from."""
+        return [column.name for column in self.columns]
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -191,7 +205,7 @@ def which_columns(frame: pd.DataFrame, given: Any) -> list[int]:
     if given is None:
         return []
     entries = [given] if isinstance(given, str) or np.ndim(given) == 0 else list(given)
-    names = [_name(frame, i) for i in range(frame.shape[1])]
+    names = column_names(frame)
     if entries and all(isinstance(entry, bool | np.bool_) for entry in entries):
         if len(entries) != len(names):
             raise InputError(f"categorical_features is a mask of {len(entries)} for {len(names)} columns")
@@ -210,8 +224,19 @@ def which_columns(frame: pd.DataFrame, given: Any) -> list[int]:
     return found
 
 
-def _name(frame: pd.DataFrame, i: int) -> str:
-    return str(frame.columns[i])
+def column_names(frame: pd.DataFrame) -> list[str]:
+    """The names of a frame's columns as text; a list has plain numbers where pandas' index has numpy's."""
+    return [str(name) for name in frame.columns.tolist()]
+
+
+def label(column: Series, place: int | np.integer[Any]) -> str:
+    """What the row at a place is called, as an error message shows it.
+
+    >>> label(pd.Series([3.0, 4.0], index=[10, 20]), 1)
+    '20'
+    """
+    found = column.index[int(place)]
+    return repr(found.item() if isinstance(found, np.generic) else found)
 
 
 def _learn(column: Series, name: str, categorical: bool) -> Column:
@@ -260,21 +285,22 @@ def _refuse_missing(column: Series, name: str) -> None:
     if len(missing):
         raise InputError(
             f"column {name!r} misses {len(missing)} of {len(column)} values (NaN), first in row "
-            f"{column.index[missing[0]]!r}: leave these rows out, or put a sklearn.impute.SimpleImputer in "
+            f"{label(column, missing[0])}: leave these rows out, or put a sklearn.impute.SimpleImputer in "
             "front"
         )
 
 
 def _refuse_mixture(column: Series, name: str) -> None:
-    first: dict[bool, tuple[int, Any]] = {}
-    for row, value in zip(column.index, column, strict=True):
+    first: dict[bool, tuple[str, Any]] = {}
+    for place, value in enumerate(column):
+        row = label(column, place)
         if not isinstance(value, str | int | float | np.number):
             raise ColumnTypeError(
-                f"column {name!r} holds {value!r} in row {row!r}: an argument must be a string or a number, not "
+                f"column {name!r} holds {value!r} in row {row}: an argument must be a string or a number, not "
                 f"{type(value).__name__!r}"
             )
         first.setdefault(isinstance(value, str), (row, value))
-    told = " and ".join(f"{value!r} in row {row!r}" for row, value in first.values())
+    told = " and ".join(f"{value!r} in row {row}" for row, value in first.values())
     raise ColumnTypeError(f"column {name!r} mixes text and numbers ({told}): use astype(str), or convert the text")
 
 
@@ -285,7 +311,7 @@ def _numbers(column: Series, name: str) -> NDArray[np.float64]:
     if not (pd.api.types.is_numeric_dtype(plain.dtype) or _kind(plain, name) in ("number", "flag")):
         raise InputError(
             f"column {name!r} was numeric in fit and holds text now, {column.iloc[0]!r} in row "
-            f"{column.index[0]!r}: convert it with pandas.to_numeric"
+            f"{label(column, 0)}: convert it with pandas.to_numeric"
         )
     try:
         values = plain.to_numpy(dtype=np.float64)
@@ -295,7 +321,7 @@ def _numbers(column: Series, name: str) -> NDArray[np.float64]:
     if len(infinite):
         raise InputError(
             f"column {name!r} has infinite values, first {values[infinite[0]]} in row "
-            f"{column.index[infinite[0]]!r}: leave these rows out or replace the values"
+            f"{label(column, infinite[0])}: leave these rows out or replace the values"
         )
     return values
 

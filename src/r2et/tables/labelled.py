@@ -19,7 +19,7 @@ from torch import Tensor
 from r2et.errors import DataError, InputError, in_words
 from r2et.files.reading import file_digest, regular_file
 from r2et.files.unpacking import allowed, check_gzip, too_large
-from r2et.numerics.values import check_kind, check_path, quoted, suggestion
+from r2et.numerics.values import check_columns, check_count, check_kind, check_path, check_text, quoted, suggestion
 
 Series: TypeAlias = "pd.Series[Any]"
 
@@ -106,14 +106,14 @@ def read_table(
     known = frame.columns.tolist()
     if target is None:
         raise InputError(f"{str(path)!r} is a table: name the column to predict by --target; it has {_few(known)}")
+    check_text("target", target)
     if target not in known:
         alone = " Columns are separated by commas, semicolons or tabs." if len(known) == 1 else ""
         raise InputError(
             f"{str(path)!r} has no column {quoted(target)} to predict{suggestion(target, known[:40])}{alone}"
         )
-    if isinstance(columns, str):
-        raise InputError(f"columns must be a list of names, got columns={quoted(columns)}")
-    wanted = [name for name in known if name != target] if columns is None else list(columns)
+    others = [name for name in known if name != target]
+    wanted = others if columns is None else names_given("columns", columns)
     for name in wanted:
         if name not in known:
             raise InputError(f"{str(path)!r} has no column {name!r}{suggestion(name, known[:40])}")
@@ -142,6 +142,7 @@ def numeric_inputs(frame: pd.DataFrame, dtype: torch.dtype = torch.float32) -> T
     """
     check_kind("frame", frame, pd.DataFrame, "a pandas.DataFrame")
     check_kind("dtype", dtype, torch.dtype, "torch.float32")
+    check_columns("frame", frame.columns)
     wrong = [name for name in frame if not pd.api.types.is_numeric_dtype(frame[name].dtype)]
     if wrong:
         example = frame[wrong[0]].dropna()
@@ -163,6 +164,20 @@ def numeric_inputs(frame: pd.DataFrame, dtype: torch.dtype = torch.float32) -> T
     return torch.from_numpy(values).to(dtype)
 
 
+def names_given(name: str, given: object) -> list[str]:
+    """Names that somebody gave: a list of texts.
+
+    >>> names_given("columns", ("age", "pay"))
+    ['age', 'pay']
+    """
+    if isinstance(given, str | bytes) or not isinstance(given, Sequence | np.ndarray | pd.Index | pd.Series):
+        raise InputError(f"{name} must be a list of names, got {name}={quoted(given)}")
+    listed = list(given)
+    for each in listed:
+        check_text(f"a name in {name}", each)
+    return listed
+
+
 def class_order(labels: Series, count: int | None = None, order: Sequence[str] | None = None) -> list[Any]:
     """The labels that stand for classes 0, 1 and so on.
 
@@ -180,6 +195,9 @@ def class_order(labels: Series, count: int | None = None, order: Sequence[str] |
     [0, 1, 2]
     """
     check_kind("labels", labels, pd.Series, "a pandas.Series")
+    if count is not None:
+        check_count("count", count)
+    order = None if order is None else names_given("order", order)
     values = [value.item() if isinstance(value, np.generic) else value for value in labels.unique()]
     if order is not None:
         by_text = {_text(value): value for value in values}
@@ -210,7 +228,12 @@ def class_order(labels: Series, count: int | None = None, order: Sequence[str] |
 def class_numbers(labels: Series, classes: Sequence[Any]) -> Tensor:
     """The number of each label among the classes, int64 (N,)."""
     check_kind("labels", labels, pd.Series, "a pandas.Series")
-    number = {value: place for place, value in enumerate(classes)}
+    if isinstance(classes, str | bytes) or not isinstance(classes, Sequence | np.ndarray):
+        raise InputError(f"classes must be a list of labels, got classes={quoted(classes)}")
+    try:
+        number = {value: place for place, value in enumerate(list(classes))}
+    except TypeError as error:
+        raise InputError(f"classes must be a list of labels, got classes={quoted(classes)}") from error
     unknown = [value for value in labels.tolist() if value not in number]
     if unknown:
         raise InputError(f"label {unknown[0]!r} is not among the classes {', '.join(map(repr, classes))}")

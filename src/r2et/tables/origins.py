@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from r2et.errors import CheckpointError
+from r2et.errors import CheckpointError, InputError
+from r2et.numerics.values import check_count, check_text, is_whole, quoted
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,11 @@ class Origin:
     held_out: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        for name in ("target", "sha256"):
+            check_text(name, getattr(self, name))
+        check_count("rows", self.rows, least=0)
+        if not isinstance(self.held_out, tuple) or not all(map(is_whole, self.held_out)):
+            raise InputError(f"held_out must be a tuple of numbers of rows, got held_out={quoted(self.held_out)}")
         if not all(0 <= row < self.rows for row in self.held_out):
             raise CheckpointError(
                 f"rows {min(self.held_out)} to {max(self.held_out)} were held out, but the file of the training "

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from r2et.errors import InputError, ModelError
 from r2et.numerics.checks import check_differentiable, check_inputs, check_labels, check_logits
 from r2et.numerics.modes import evaluating
-from r2et.numerics.preflight import run
+from r2et.numerics.preflight import check_module, run
 from r2et.numerics.values import check_flag, check_kind, check_path, quoted
 from r2et.objectives import CrossEntropy, Objective
 from r2et.objectives.base import check_weights
@@ -154,6 +154,7 @@ def check_runs(model: nn.Module, x: Tensor) -> Tensor:
 
 def _check_trainable(model: nn.Module, x: Tensor) -> int:
     """Fail early on a model that cannot be trained on these inputs; its number of classes."""
+    check_module(model)
     trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not trainable:
         raise ModelError(f"{type(model).__name__} has no parameters that can be trained (requires_grad)")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 from torch import Tensor, nn
 
 from r2et.explainers import Explainer, Gradient
+from r2et.numerics.checks import check_inputs, check_labels
 from r2et.numerics.values import (
     check_count,
     check_flag,
@@ -48,6 +49,8 @@ class WeightedRows:
     weights: Tensor | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        check_inputs(self.x)
+        check_labels(self.y, len(self.x))
         if self.weights is not None:
             check_weights(self.weights, len(self.x))
 
@@ -91,8 +94,8 @@ class Retraining:
     def __post_init__(self) -> None:
         check_kind("reference", self.reference, nn.Module, "a trained torch.nn.Module")
         check_count("k", self.k)
-        check_number("min_precision", self.min_precision)
-        check_number("max_auc_drop", self.max_auc_drop)
+        check_number("min_precision", self.min_precision, 0.0, 1.0)
+        check_number("max_auc_drop", self.max_auc_drop, 0.0, 1.0)
         check_kind("explainer", self.explainer, Explainer, "r2et.explainers.Gradient()")
         check_flag("freeze_statistics", self.freeze_statistics)
 

@@ -130,10 +130,14 @@ ODD = [
     row("tables.class_numbers: lists", lambda: tables.class_numbers(pd.Series([0]), [[0]]), "classes=[[0]]"),
     row("predictors.choose_rows: models", lambda: predictors.choose_rows(HERE, [NET]), "models"),
     row("predictors.choose_rows: every", lambda: predictors.choose_rows(HERE, every="no"), "every='no'"),
-    row("predictors.from_table: rows from the end", lambda: predictors.from_table(OPENED, HERE, [-1]), "rows=[-1]"),
+    row("predictors.from_table: rows before", lambda: predictors.from_table(OPENED, HERE, [-1]), "rows=[-1]"),
     row("predictors.from_table: rows are text", lambda: predictors.from_table(OPENED, HERE, "all"), "rows='all'"),
     row("predictors.from_table: no rows", lambda: predictors.from_table(OPENED, HERE, []), "rows=[]"),
-    row("predictors.from_data_set: options", lambda: predictors.from_data_set(OPENED, "digits", options=3), "options=3"),
+    row(
+        "predictors.from_data_set: options",
+        lambda: predictors.from_data_set(OPENED, "digits", options=3),
+        "options=3",
+    ),
     row("predictors.from_data_set: name", lambda: predictors.from_data_set(OPENED, TABLE), "name="),
     row(
         "predictors.open_model: arguments",

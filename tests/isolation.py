@@ -146,8 +146,11 @@ def imports() -> Undo:
 
 def _forget_temporary(names: set[str]) -> None:
     temporary = str(Path(tempfile.gettempdir()).resolve())
+    # a checkout and its environment may lie in such a folder themselves
+    lasting = (str(Path(__file__).resolve().parent.parent), sys.prefix, sys.base_prefix)
     for name in names:
-        if str(getattr(sys.modules[name], "__file__", None)).startswith(temporary):
+        file = str(getattr(sys.modules[name], "__file__", None))
+        if file.startswith(temporary) and not file.startswith(lasting):
             del sys.modules[name]
 
 

@@ -151,7 +151,7 @@ def test_import_leaves_random_numbers_and_threads_alone():
         (lambda: r2et.stability.UniformNeighbours(0.3, "minimum"), ["UniformNeighbours(radius=0.3", "'minimum'"]),
         (lambda: r2et.attacks.ERAttack(k=3, radius=0.5), ["ERAttack(k=3, radius=0.5, steps=1000", "keep='best'"]),
         (lambda: r2et.attacks.MSEAttack(k=3, radius=0.5, cap=0.1), ["MSEAttack(k=3", "cap=0.1"]),
-        (lambda: r2et.Domain(lower=0.0, frozen=[2]), ["Domain(lower=0.0", "frozen=[2]"]),
+        (lambda: r2et.Domain(lower=0.0, frozen=[2]), ["Domain(lower=0.0", "frozen=(2,)"]),
         (lambda: r2et.objectives.R2ET(k=3, every=4), ["R2ET(", "k=3", "gap=1.0", "every=4"]),
         (lambda: r2et.objectives.SSR(iterations=2), ["SSR(", "iterations=2"]),
     ],

@@ -109,8 +109,8 @@ def test_the_origin_is_that_of_the_same_model_while_another_is_trained(run, csv,
     assert train(run, csv, tmp_path / "other", 1).code == 0
     real = models.load_model
 
-    def load_then_replace(path):
-        loaded = real(path)
+    def load_then_replace(path, **options):
+        loaded = real(path, **options)
         shutil.rmtree(tmp_path / "model")
         shutil.copytree(tmp_path / "other", tmp_path / "model")
         return loaded

@@ -77,7 +77,7 @@ OBJECTIVES = {
     "exact-h": ExactHessian(weight=0.1),
     "ssr": SSR(weight=0.1),
     "at": AdversarialTraining(k=2, radius=1.0),
-    "cl": CertifiedRadius(k=2, weight=1.0),
+    "cl": CertifiedRadius(k=2, weight=1.0, denominator="point"),
     "thickness": DirectThickness(k=2, weight=1.0),
     "r2et": R2ET(k=2, gap=1.0, curvature=1.0),
     "r2et-mm": R2ET(k=2, gap=1.0, curvature=1.0, pairs="boundary"),

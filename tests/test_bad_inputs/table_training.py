@@ -171,6 +171,8 @@ TRAINING = [
     row("recipes.train_method: train", lambda: recipes.train_method("sp", X, SPLIT, 2), "train", "(5, 6)"),
     row("recipes.find_preset: name", lambda: recipes.find_preset(dataset(), "gpu"), "'gpu'", "paper"),
     row("recipes.find_preset: data", lambda: recipes.find_preset("adult"), "data='adult'"),
+    row("recipes.find_method: name", lambda: recipes.find_method("r2"), "'r2'", "r2et"),
+    row("models.restore: no name", lambda: models.restore({}), "{}"),
     row("recipes.choose: nothing", lambda: recipes.choose([]), "no candidate"),
     row("recipes.choose: numbers", lambda: recipes.choose([0.9]), "candidate", "0.9"),
     row("EXPLAINERS.describe: text", lambda: EXPLAINERS.describe("gradient"), "'gradient'"),

@@ -24,7 +24,8 @@ TABLE_OF_ROWS = [*MEASURING, *TRAINING, *ODD]
 #: public names without a row, and why
 WITHOUT_A_ROW = {
     **dict.fromkeys(
-        ("CheckpointError", "DataError", "InputError", "ModelError"), "errors: r2et raises them, nobody calls them"
+        ("CheckpointError", "DataError", "InputError", "ModelError", "TrustError"),
+        "errors: r2et raises them, nobody calls them",
     ),
     **dict.fromkeys(
         (
@@ -57,6 +58,21 @@ WITHOUT_A_ROW = {
         ("enclosure.Ball", "enclosure.Box", "enclosure.Network", "enclosure.march"),
         "parts of a proof, made of each other: `certify` has the checks",
     ),
+    **dict.fromkeys(
+        (
+            "attacks.Evaluation",
+            "attacks.GradientDescentAttack",
+            "attacks.Search",
+            "data.Request",
+            "data.Source",
+            "data.register",
+            "objectives.Batch",
+            "objectives.Regularised",
+            "objectives.Term",
+        ),
+        "for those who write their own: what a subclass extends, decorates or is handed",
+    ),
+    "recipes.method_title": "any text is a title",
     **dict.fromkeys(
         ("scores.checked_target", "scores.logits_of", "scores.prediction"),
         "steps of functions that have rows",
@@ -124,7 +140,8 @@ def in_full(name: str, known: Iterable[str]) -> str:
 
 def test_every_public_callable_has_a_row() -> None:
     known = public()
-    called = {in_full(row.target, known) for row in TABLE_OF_ROWS}
+    # a registry is an object: its methods have rows of their own
+    called = {in_full(row.target, known) for row in TABLE_OF_ROWS if not row.target.startswith("EXPLAINERS.")}
     excepted = {in_full(name, known) for name in WITHOUT_A_ROW}
     missing = [name for name in known if takes_arguments(known[name]) and name not in called | excepted]
     assert not missing

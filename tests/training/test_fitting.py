@@ -236,7 +236,7 @@ def test_a_run_that_diverges_at_once_says_what_to_do(tmp_path, objective):
             TRAIN,
             VALIDATION,
             objective,
-            lr=1e38,
+            lr=9e17,
             optimiser=lambda p: torch.optim.SGD(p, lr=1e38),
             batch_size=20,
             checkpoint=tmp_path / "run",

@@ -152,6 +152,7 @@ def _those_that_can(build: "Callable[..., Attack]", names: list[str]) -> "dict[s
     from r2et.attacks import ATTACKS
 
     attacks: dict[str, Attack] = {}
+    left_out: dict[str, InputError] = {}
     for name in names:
         try:
             attacks[name] = build(name)
@@ -159,8 +160,9 @@ def _those_that_can(build: "Callable[..., Attack]", names: list[str]) -> "dict[s
             if ATTACKS.find(name).thing.__module__.startswith("r2et."):
                 # raises again if it is not for the norm or what is kept; a plug-in may need settings of its own
                 build(name, norm="l2", keep="best")
-            typer.echo(f"note: {name} is left out: {error}", err=True)
-            refusal = error
+            left_out[name] = error
     if not attacks:
-        raise refusal
+        raise next(iter(left_out.values()))
+    for name, why in left_out.items():
+        typer.echo(f"note: {name} is left out: {why}", err=True)
     return attacks

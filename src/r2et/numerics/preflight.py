@@ -21,7 +21,7 @@ from r2et.numerics.modes import buffers_kept, evaluating, random_states_kept
 #: rows that the model is looked at on
 ROWS = 3
 #: passes over the same rows where the first one drew random numbers: a rare dropout must show in one of them
-PASSES = 16
+PASSES = 64
 #: logits are equal up to this share of their size: kernels for one row and for several round differently
 TOLERANCES = {torch.float32: 1e-4, torch.float64: 1e-8}
 #: the same on other devices than the CPU, which may multiply with fewer digits

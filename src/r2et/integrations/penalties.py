@@ -9,8 +9,7 @@ from r2et.errors import InputError
 from r2et.numerics.attention import math_attention
 from r2et.numerics.autograd import forward
 from r2et.numerics.checks import check_differentiable_inputs, check_generator, check_inputs
-from r2et.numerics.modes import evaluating
-from r2et.numerics.preflight import check_module, run
+from r2et.numerics.preflight import check_module, foreign_errors
 from r2et.numerics.values import check_count
 from r2et.objectives import Objective
 from r2et.objectives.base import Batch, Regularised, evaluation_mode
@@ -64,11 +63,10 @@ def penalty(
         check_count("step", step, least=0)
     if not objective.active(step):
         return Penalty(x.new_zeros(()))
-    with torch.no_grad(), evaluating(model):
-        # what the model's own code raises is said in a sentence
-        run(model, x[:1], x)
     with evaluation_mode(model), math_attention():
-        point, logits = forward(model, x)
+        # what the model's own code raises is said in a sentence
+        with foreign_errors(model, x):
+            point, logits = forward(model, x)
         explainer = regularised.default_explainer() if regularised.explainer is None else regularised.explainer
         terms = regularised.terms(Batch(model, point, logits, explainer, generator))
     total = torch.stack([term.weight * term.value for term in terms.values()] or [x.new_zeros(())]).sum()

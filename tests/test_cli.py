@@ -443,7 +443,6 @@ def test_all_attacks_in_another_norm_leave_out_what_has_none(run, vanilla):
         "MSEAttack",
         "ConstrainedAttack",
         "BoundaryAttack",
-        "WorstCase",
     }
 
 

@@ -134,12 +134,10 @@ def test_awkward_networks_hold(kind, trait):
     assert not hunt(case.model, case.x, certificate.limits, case.explainer, case.k, draws=4).any()
 
 
-@pytest.mark.parametrize(
-    ("seed", "trait"), [(8, "copies"), (8, "whole numbers"), (30, "copies"), (133, "copies"), (154, "copies")]
-)
-def test_draws_that_catch_half_slopes_at_ties_hold(seed, trait):
+@pytest.mark.parametrize("seed", [8, 30, 133, 154])
+def test_draws_that_catch_half_slopes_at_ties_hold(seed):
     """Where each of several equal entries of a window has half a slope, the hunt changes a list in these draws."""
-    case = drawn_case(seed, 6, "max-pooling of units", trait)
+    case = drawn_case(seed, 6, "max-pooling of units", "copies")
     certificate = certify(case.model, case.x, case.k, case.explainer)
     assert not hunt(case.model, case.x, certificate.limits, case.explainer, case.k, draws=4).any()
 
@@ -147,6 +145,14 @@ def test_draws_that_catch_half_slopes_at_ties_hold(seed, trait):
 def test_the_draws_that_catch_half_slopes_are_about_every_kind_of_explanation():
     found = {type(drawn_case(seed, 1, "max-pooling of units", "copies").explainer) for seed in (8, 30, 154)}
     assert found == {Gradient, GradientTimesInput, SmoothGrad}
+
+
+def test_a_radius_of_zero_claims_nothing_that_could_be_caught():
+    """The third and second score of row 3 differ by rounding, which depends on how many rows are explained."""
+    case = drawn_case(8, 6, "max-pooling of units", "whole numbers")
+    limits = certify(case.model, case.x, case.k, case.explainer).limits
+    assert limits[3, 0] == 0
+    assert not hunt(case.model, case.x, limits, case.explainer, case.k, draws=4).any()
 
 
 def tied_windows(case):

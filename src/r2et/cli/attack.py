@@ -59,6 +59,9 @@ def attack(
         check_choice("attack", name, [*ATTACKS.names(), "all"])
     check_choice("budget", budget, ("fast", "standard", "thorough"))
     fast = [short for short in ATTACKS.names() if not ATTACKS.find(short).thing.slow]
+    if (norm, keep) != ("l2", "best"):
+        # its figure is one of an L2 norm and of kept predictions
+        fast.remove("worst-case")
     if output is not None:
         check_writable(output)
     subject = options.subject(limit)

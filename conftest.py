@@ -28,6 +28,11 @@ def _own_seed(config: pytest.Config, name: str) -> int:
 def pytest_configure(config: pytest.Config) -> None:
     """One seed for everything, hypothesis too."""
     prepare()
+    from hypothesis import settings
+
+    # on a CI machine hypothesis draws the same examples whatever the seed
+    settings.register_profile("seeded", settings.get_profile("ci"), derandomize=False)
+    settings.load_profile("seeded")
     if config.getoption("hypothesisseed", None) is None:
         from hypothesis import core
 

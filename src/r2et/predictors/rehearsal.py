@@ -63,7 +63,7 @@ def rehearse(program: fx.GraphModule, x: Tensor) -> None:
     >>> x = torch.zeros(4, 3)
     >>> rehearse(fx.symbolic_trace(torch.nn.Sequential(torch.nn.Linear(3, 2))), x)
     >>> graph = fx.Graph()
-    >>> _ = graph.output(graph.call_function(aten.full.default, ([10**12], 1.0)))
+    >>> _ = graph.output(graph.call_function(aten.full.default, ([1000, 10**9], 1.0)))
     >>> rehearse(fx.GraphModule(torch.nn.Module(), graph), x)
     Traceback (most recent call last):
     r2et.errors.ModelError: the program takes 3725.3 GB for a batch of shape (4, 3), ...

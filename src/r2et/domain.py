@@ -73,9 +73,10 @@ class Domain:
     def movable(self, n: int, device: torch.device | None = None) -> Tensor:
         """Which features an attack may change, bool (n,)."""
         mask = torch.ones(n, dtype=torch.bool, device=device)
-        fixed = list(self.frozen)
+        # a list of numpy's bytes would be taken for a mask
+        fixed = [int(i) for i in self.frozen]
         if not self.move_groups:
-            fixed += [i for group in self.groups for i in group]
+            fixed += [int(i) for group in self.groups for i in group]
         mask[fixed] = False
         return mask
 

@@ -309,5 +309,5 @@ def _filler(baseline: float | Tensor, x: Tensor) -> Tensor:
 def _rows_at_once(x: Tensor, chunk_size: int | None) -> int:
     if chunk_size is not None:
         check_count("chunk_size", chunk_size)
-        return chunk_size
+        return int(chunk_size)
     return max(1, VALUES_AT_ONCE // x[0].numel())

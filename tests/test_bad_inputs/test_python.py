@@ -194,21 +194,23 @@ def test_bad_arguments_of_a_fitted_classifier(tmp_path) -> None:
 # --- good inputs stay good --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [2, np.int64(2), np.int8(2), np.array(2), torch.tensor(2)])
+@pytest.mark.parametrize("number", [2, np.int64(2), np.int8(2), torch.tensor(2)])
 def test_whole_numbers_of_any_library_are_whole_numbers(number) -> None:
     checks.check_count("k", number)
     checks.check_k(number, 5)
     checks.check_seed(number)
 
 
-@pytest.mark.parametrize("number", [2.0, "2", True, np.True_, None, torch.tensor(True), torch.tensor([2]), 2j])
+@pytest.mark.parametrize(
+    "number", [2.0, "2", True, np.True_, None, torch.tensor(True), torch.tensor([2]), 2j, np.array(2)]
+)
 def test_what_is_no_whole_number(number) -> None:
     for check in (lambda: checks.check_count("k", number), lambda: checks.check_seed(number)):
         with pytest.raises(InputError, match="whole number"):
             check()
 
 
-@pytest.mark.parametrize("number", [1, 0.5, np.float32(0.5), np.int64(1), np.array(0.5), torch.tensor(0.5)])
+@pytest.mark.parametrize("number", [1, 0.5, np.float32(0.5), np.int64(1), torch.tensor(0.5)])
 def test_numbers_of_any_library_are_numbers(number) -> None:
     checks.check_positive("radius", number)
     checks.check_weight("gap", number)
@@ -217,7 +219,7 @@ def test_numbers_of_any_library_are_numbers(number) -> None:
 
 
 @pytest.mark.parametrize(
-    "number", ["1", None, True, 1j, [1.0], torch.ones(1), 10**400, float("nan"), float("inf")]
+    "number", ["1", None, True, 1j, [1.0], torch.ones(1), np.array(0.5), 10**400, float("nan"), float("inf")]
 )
 def test_what_is_no_finite_number(number) -> None:
     for check in (checks.check_positive, checks.check_weight, checks.check_share, checks.check_number):

@@ -30,6 +30,7 @@ from r2et.numerics.values import (
     check_radii,
     check_seed,
     check_share,
+    plain_numbers,
     quoted,
 )
 from r2et.progress import progress_bar
@@ -110,6 +111,7 @@ class Attack(ABC):
     slow: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        plain_numbers(self)
         check_count("k", self.k)
         check_positive("radius", self.radius)
         check_choice("keep", self.keep, get_args(Keep))
@@ -187,7 +189,7 @@ class Attack(ABC):
         domain.check(x[0].numel() // self.explainer.inputs)
         radii = None if radii is None else check_radii(radii)
         attacks = {radius: replace(self, radius=radius) for radius in sorted(radii or [self.radius])}
-        parts = x.detach().split(chunk_size or len(x))
+        parts = x.detach().split(int(chunk_size or len(x)))
         found: dict[float, AttackResult] = {}
         work = len(attacks) * self.iterations() * len(parts)
         name = type(self).__name__

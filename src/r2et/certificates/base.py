@@ -66,9 +66,11 @@ class Certificate:
         Args:
             radius: one number, or one for each input (N,).
         """
+        if isinstance(radius, bool):
+            raise InputError(f"radius must be a number or a tensor of numbers, got {quoted(radius)}")
         try:
             at = torch.as_tensor(radius, dtype=self.limits.dtype, device=self.limits.device)
-        except (TypeError, ValueError, RuntimeError) as error:
+        except (TypeError, ValueError, RuntimeError, OverflowError) as error:
             raise InputError(f"radius must be a number or a tensor of numbers, got {quoted(radius)}") from error
         if at.ndim > 1 or (at.ndim == 1 and len(at) != len(self.limits)):
             raise InputError(

@@ -45,12 +45,11 @@ def first_order(
     check_kind("explainer", explainer, Explainer, "r2et.explainers.Gradient()")
     check_chunk_size(chunk_size)
     explainer.check_shape(x)
+    size = int(chunk_size or len(x))
     limits, tops = [], []
     with measuring(model, x):
         classes = checked_target(target, _logits(model, x))
-        for part, label in zip(
-            x.detach().split(chunk_size or len(x)), classes.split(chunk_size or len(x)), strict=True
-        ):
+        for part, label in zip(x.detach().split(size), classes.split(size), strict=True):
             point, logits = forward(model, part)
             with torch.enable_grad():
                 scores = explainer.flatten(explainer.attribute(model, point, label, True, logits))

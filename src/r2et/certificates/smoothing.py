@@ -121,7 +121,7 @@ class NoisyCounts:
         check_flag("simultaneous", simultaneous)
         inputs = len(self.counts)
         bounded = self.counts[0].numel() * (inputs if simultaneous else 1)
-        lower, upper = clopper_pearson(self.counts, self.samples, alpha / (2 * bounded))
+        lower, upper = clopper_pearson(self.counts, self.samples, float(alpha) / (2 * bounded))
         top = ranking.top_k_mask(self.counts, k)
         limits = _limits(lower, upper, top, k, self.sigma)
         scope = f"all {inputs} inputs together" if simultaneous else "one input, not for a batch of them"

@@ -192,6 +192,7 @@ def statistical_stability(
         chi = float(pairs if chromatic is None else chromatic)
         if not 1 <= chi <= pairs:
             raise InputError(f"chromatic must lie between 1 and the {pairs} pairs, got chromatic={chromatic}")
+        alpha = float(alpha)
         found = covering(epsilon * margin / 8) if callable(covering) else covering
         check_number("covering", found, low=1)
         cover = float(found)

@@ -11,7 +11,7 @@ from r2et.data.catalogue import Info, Request, register
 from r2et.data.graphs import graph_dataset
 from r2et.data.pairs import PairCounts
 from r2et.data.sources import ManualFile
-from r2et.errors import DataError, InputError
+from r2et.errors import DataError
 from r2et.tables.coding import read_table
 
 REGIONS = 116
@@ -49,8 +49,6 @@ def abide(request: Request) -> Dataset:
 
     Nobody from 13 to 18 years (both excluded) is in the age groups. An edge lies between -1 and 1.
     """
-    if not isinstance(request.options["pairs"], bool):
-        raise InputError(f"pairs must be True or False, got pairs={request.options['pairs']!r}")
     path = request.paths[0]
     found = read_npz(path, ("corr_triu", "y", "age"), optional=("roi",))
     edges = check_correlations(path, found["corr_triu"])

@@ -163,9 +163,11 @@ def load(name: str, *, seed: int = 0, target: str | None = None, **options: Any)
         check_choice(f"target of {name}", target, info.targets)
     else:
         raise InputError(f"{name} has only one target, got target={target!r}: leave it out")
-    for option in options:
+    for option, value in options.items():
         if option not in info.options:
             raise InputError(
                 f"{name} has no option {option!r}{suggestion(option, list(info.options) or ['(none)'])}"
             )
+        if isinstance(info.options[option], bool) and not isinstance(value, bool):
+            raise InputError(f"{option} must be True or False, got {option}={value!r}")
     return source(Request(info, fetch(name), seed, target, {**info.options, **options}))

@@ -11,6 +11,7 @@ from r2et.data.folders import Groups, classes_by_folder, existing_folder, files_
 from r2et.data.images import Pixels, image_dataset
 from r2et.data.splits import FRACTIONS, check_three_fractions, split_groups
 from r2et.errors import DataError, InputError
+from r2et.files.unpacking import allowed, too_large
 from r2et.numerics.values import check_choice, check_count, check_seed, check_text, is_whole, quoted
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm")
@@ -109,6 +110,8 @@ def _read(path: Path, size: tuple[int, int] | None, mode: str) -> Pixels:
 
     try:
         with Image.open(path, formats=FORMATS) as opened:
+            if opened.width * opened.height * len(opened.getbands()) > allowed(path.stat().st_size):
+                raise too_large(path, f"{opened.width} x {opened.height} pixels")
             if opened.mode in DEEP:
                 raise DataError(
                     f"{path} has more than 8 bits a pixel (mode {opened.mode}): scale it to 0..255 and save "

@@ -187,4 +187,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
             f"{path} announces an array of shape {shape}, but has {len(content) - start} values: it may be "
             "cut short"
         )
-    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+    try:
+        return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+    except ValueError as error:  # more axes than numpy has, or long ones of nothing
+        raise DataError(f"{path} announces an array of {len(shape)} axes that cannot be: {error}") from error

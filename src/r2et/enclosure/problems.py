@@ -88,7 +88,7 @@ class Reading:
     def problems(self, x: Tensor, target: Tensor, k: int, chunk_size: int | None) -> Iterator[Problem]:
         """Chunk by chunk what is to be certified."""
         signed = self.explainer.reduce == "signed"
-        size = chunk_size or self._rows_at_once(x[0].numel())
+        size = int(chunk_size or self._rows_at_once(x[0].numel()))
         for part, label in zip(x.detach().double().split(size), target.split(size), strict=True):
             flat = part.flatten(1)
             logits, real = self._checked_logits(part)

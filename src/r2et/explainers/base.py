@@ -11,7 +11,7 @@ from r2et.errors import InputError
 from r2et.numerics.autograd import forward
 from r2et.numerics.checks import check_differentiable, check_inputs, check_logits, no_gradient
 from r2et.numerics.preflight import measuring
-from r2et.numerics.values import check_choice, is_whole, quoted
+from r2et.numerics.values import check_choice, is_whole, plain_numbers, quoted
 from r2et.registry import Registry
 from r2et.scores import Score, check_score, checked_target, score
 
@@ -38,6 +38,7 @@ class Explainer(ABC):
     pointwise: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        plain_numbers(self)
         check_choice("reduce", self.reduce, get_args(Reduce))
         check_score(self.score)
         if not is_whole(self.inputs) or self.inputs not in (1, 2):

@@ -4,7 +4,7 @@ import gzip
 import math
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -16,13 +16,18 @@ from r2et.files.reading import regular_file
 from r2et.numerics.values import quoted
 
 Array = NDArray[Any]
+Order = Literal["little", "big"]
 
 #: what any file may unpack to, in bytes
 ALWAYS_ALLOWED = 128 * 2**20
 #: beyond that: measured data hardly ever shrink to a hundredth, zeros shrink to a thousandth
 RATIO = 100
-#: the number of a packed variable in MATLAB's format
-_PACKED = 15
+#: kinds of elements in MATLAB's format, and the class of a variable whose entries are not all stored
+_MATRIX, _PACKED, _SPARSE = 14, 15, 5
+#: cells within cells
+_DEEPEST = 20
+#: entries along the axes of an array without numbers, which a file of a hundred bytes can announce
+_MOST_OF_NOTHING = 2**20
 
 
 def allowed(packed: int) -> int:
@@ -107,20 +112,50 @@ def read_arrays(path: Path, names: Sequence[str] | None = None) -> dict[str, Arr
 
 
 def check_mat(path: Path) -> None:
-    """Raise unless the packed variables of a MATLAB file (version 5 to 7) are of a reasonable size."""
+    """Raise unless the variables of a MATLAB file (version 5 to 7) are of a reasonable size, packed or not."""
     content = regular_file(path).read_bytes()
-    order: Literal["little", "big"] = "little" if content[126:128] == b"IM" else "big"
-    limit, start, seen = allowed(len(content)), 128, 0
+    order: Order = "little" if content[126:128] == b"IM" else "big"
+    limit, seen = allowed(len(content)), 0
+    for kind, part in _elements(memoryview(content)[128:], order):
+        unpacked, unpacking = bytearray(), zlib.decompressobj()
+        piece = bytes(part) if kind == _PACKED else b""
+        while piece:
+            unpacked += unpacking.decompress(piece, 2**20)
+            piece = unpacking.unconsumed_tail
+            if seen + len(unpacked) > limit:
+                raise too_large(path, f"more than {limit:,}")
+        seen += len(unpacked)
+        inside = _elements(memoryview(unpacked), order) if kind == _PACKED else [(kind, part)]
+        if not all(_fills(matrix, order) for inner, matrix in inside if inner == _MATRIX):
+            raise DataError(f"{quoted(path)} announces more entries of a cell or structure than it holds")
+
+
+def _elements(content: memoryview, order: Order) -> Iterator[tuple[int, memoryview]]:
+    """The elements of MATLAB's format one after the other: the number of the kind, and the bytes."""
+    start = 0
     while start + 8 <= len(content):
         kind, size = (int.from_bytes(content[start + i : start + i + 4], order) for i in (0, 4))
-        unpacking = zlib.decompressobj()
-        piece = content[start + 8 : start + 8 + size] if kind == _PACKED else b""
-        while piece:
-            seen += len(unpacking.decompress(piece, 2**20))
-            piece = unpacking.unconsumed_tail
-            if seen > limit:
-                raise too_large(path, f"more than {limit:,}")
-        start += 8 + size
+        if kind >> 16:  # a small one, of at most four bytes within its own head
+            yield kind & 0xFFFF, content[start + 4 : start + 4 + min(kind >> 16, 4)]
+            start += 8
+            continue
+        yield kind, content[start + 8 : start + 8 + size]
+        # what is inside of a variable begins at multiples of eight; packed variables follow each other
+        start += 8 + size + (0 if kind == _PACKED else -size % 8)
+
+
+def _fills(matrix: memoryview, order: Order, depth: int = 0) -> bool:
+    """Whether a variable has room for the entries that it announces; scipy would take their memory first."""
+    if depth > _DEEPEST:
+        return False
+    parts = list(_elements(matrix, order))
+    if len(parts) < 2 or not len(parts[0][1]):
+        return True
+    flags, sizes = parts[0][1], parts[1][1]
+    entries = math.prod(int.from_bytes(sizes[i : i + 4], order) for i in range(0, len(sizes) - 3, 4))
+    if int.from_bytes(flags[:4], order) & 0xFF != _SPARSE and entries > len(matrix):
+        return False
+    return all(_fills(part, order, depth + 1) for kind, part in parts if kind == _MATRIX)
 
 
 def array_names(path: Path) -> list[str]:
@@ -156,6 +191,8 @@ def _read_array(path: Path, name: str, file: Any, size: int) -> Array:
             f"{path} may be cut short: {name} announces {dtype} of shape {shape}, {announced:,} bytes, and has "
             f"{size - file.tell():,}"
         )
+    if announced == 0 and math.prod(length or 1 for length in shape) > _MOST_OF_NOTHING:
+        raise DataError(f"{path}: {name} announces {dtype} of shape {shape}, which holds nothing")
     file.seek(0)
     array: Array = npy.read_array(file, allow_pickle=False)
     return array

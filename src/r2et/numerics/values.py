@@ -28,7 +28,7 @@ def is_truth(value: object) -> bool:
 
 def is_whole(value: object) -> bool:
     """Whether a value is one whole number: Python's, numpy's or a tensor's without axes, but no truth value."""
-    if is_truth(value) or getattr(value, "ndim", 0) != 0:
+    if is_truth(value) or _is_array(value):
         return False
     try:
         operator.index(value)  # type: ignore[arg-type]  # what it is for: other types raise
@@ -38,8 +38,13 @@ def is_whole(value: object) -> bool:
 
 
 def as_number(value: object) -> float | None:
-    """One real number as a float, or None: text, truth values, complex numbers and arrays are not."""
-    if is_truth(value) or getattr(value, "ndim", 0) != 0 or not hasattr(value, "__float__"):
+    """One real number as a float, or None: text, truth values, complex numbers and arrays are not.
+
+    Nor are numbers that torch cannot compute with, such as fractions and decimals.
+    """
+    if is_truth(value) or _is_array(value):
+        return None
+    if not isinstance(value, int | float) and not (hasattr(value, "dtype") and hasattr(value, "__float__")):
         return None
     try:
         return float(value)
@@ -47,6 +52,11 @@ def as_number(value: object) -> float | None:
         return float("inf")
     except (TypeError, ValueError, RuntimeError):
         return None
+
+
+def _is_array(value: object) -> bool:
+    """Whether a value has axes, or could have: numpy's arrays without any cannot be hashed, its numbers can."""
+    return getattr(value, "ndim", 0) != 0 or (hasattr(value, "dtype") and type(value).__hash__ is None)
 
 
 def quoted(value: object) -> str:
@@ -110,6 +120,16 @@ def check_chunk_size(chunk_size: int | None) -> None:
     """None, or a positive whole number."""
     if chunk_size is not None:
         check_count("chunk_size", chunk_size)
+
+
+def plain_numbers(settings: object) -> None:
+    """Turn numbers of numpy and torch among the fields of a dataclass into Python's, which everything can use.
+
+    Attributes of a frozen dataclass are set before anybody sees it: call it first in `__post_init__`.
+    """
+    for name, value in list(vars(settings).items()):
+        if hasattr(value, "dtype") and getattr(value, "ndim", 1) == 0 and hasattr(value, "item"):
+            object.__setattr__(settings, name, value.item())
 
 
 def check_count(name: str, value: int, least: int = 1) -> None:

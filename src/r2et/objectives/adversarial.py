@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from r2et.attacks import ERAttack
 from r2et.explainers import Explainer, Gradient
 from r2et.numerics.preflight import trusted
-from r2et.numerics.values import check_count, check_kind, check_positive
+from r2et.numerics.values import check_count, check_kind, check_positive, plain_numbers
 from r2et.objectives.base import OBJECTIVES, Loss, Objective, evaluation_mode, mean_cross_entropy
 
 
@@ -33,6 +33,7 @@ class AdversarialTraining(Objective):
     explainer: Explainer = field(default_factory=Gradient)
 
     def __post_init__(self) -> None:
+        plain_numbers(self)
         check_count("k", self.k)
         check_positive("radius", self.radius)
         check_count("steps", self.steps)

@@ -25,7 +25,7 @@ from r2et.numerics.checks import (
 )
 from r2et.numerics.modes import evaluating
 from r2et.numerics.preflight import check_module, run
-from r2et.numerics.values import check_count, check_flag, check_kind, quoted
+from r2et.numerics.values import check_count, check_flag, check_kind, plain_numbers, quoted
 from r2et.registry import Registry
 from r2et.scores import log_odds, predicted_class
 
@@ -134,6 +134,7 @@ class Regularised(Objective):
     adaptive: bool = False
 
     def __post_init__(self) -> None:
+        plain_numbers(self)
         if self.explainer is not None:
             check_kind("explainer", self.explainer, Explainer, "r2et.explainers.Gradient()")
         check_flag("adaptive", self.adaptive)

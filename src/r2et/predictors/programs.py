@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, fx
 
 from r2et.errors import InputError, ModelError
+from r2et.files.reading import regular_file
 from r2et.numerics.values import check_path
 from r2et.predictors.archive import read_archive
 from r2et.predictors.fields import shown
@@ -81,9 +82,7 @@ def load_program(path: str | os.PathLike[str]) -> Program:
     True
     """
     check_path("path", path)
-    path = Path(path)
-    if not path.is_file():
-        raise InputError(f"there is no file {str(path)!r}")
+    path = regular_file(path, InputError)
     try:
         return Program(GraphReader(read_archive(path)).read())
     except ModelError as error:

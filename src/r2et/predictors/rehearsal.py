@@ -122,6 +122,8 @@ class _Rehearsal(fx.Interpreter):
             for registry in registries:
                 registry.update({name: self._emptied(tensor) for name, tensor in registry.items()})
         super().__init__(shadow, graph=program.graph)
+        # a message is a sentence, without the graph
+        self.extra_traceback = False
 
     def _emptied(self, tensor: Tensor | None) -> Tensor | None:
         if tensor is None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from r2et.errors import InputError
 from r2et.numerics.autograd import unit
 from r2et.numerics.checks import check_generator
-from r2et.numerics.values import check_choice, check_count, check_positive, quoted
+from r2et.numerics.values import check_choice, check_count, check_positive, plain_numbers, quoted
 
 Aggregate = Literal["mean", "minimum"]
 
@@ -50,6 +50,7 @@ class GaussianNeighbours(Neighbours):
     aggregate: Aggregate = "mean"
 
     def __post_init__(self) -> None:
+        plain_numbers(self)
         check_positive("sigma", self.sigma)
         check_choice("aggregate", self.aggregate, get_args(Aggregate))
 
@@ -73,6 +74,7 @@ class UniformNeighbours(Neighbours):
     aggregate: Aggregate = "mean"
 
     def __post_init__(self) -> None:
+        plain_numbers(self)
         check_positive("radius", self.radius)
         check_choice("aggregate", self.aggregate, get_args(Aggregate))
 

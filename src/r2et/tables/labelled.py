@@ -252,6 +252,7 @@ def _read_csv(path: Path) -> pd.DataFrame:
     packed = path.suffix.lower() == ".gz"
     if packed:
         check_gzip(path)
+        _check_cells(path)
     with (gzip.open if packed else open)(path, "rt", newline="", encoding="utf-8-sig") as file:
         header = file.readline()
     # a name in quotes may hold any of them
@@ -271,6 +272,16 @@ def _read_csv(path: Path) -> pd.DataFrame:
             ) from error
 
 
+def _check_cells(path: Path) -> None:
+    """Refuse a packed table of very many empty values: each takes one byte of text, and eight in memory."""
+    limit, cells = allowed(path.stat().st_size), 0
+    with gzip.open(path) as source:
+        while piece := source.read(2**20):
+            cells += piece.count(b"\n") + max(map(piece.count, (b",", b";", b"\t")))
+            if 8 * cells > limit:
+                raise too_large(path, f"more than {cells:,} values")
+
+
 def _refuse_repeated(path: Path, names: Sequence[str]) -> None:
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
@@ -288,7 +299,9 @@ def _read_parquet(path: Path) -> pd.DataFrame:
             f"{quoted(path)} needs pyarrow: pip install 'r2et[parquet]', or save the table as CSV"
         ) from error
     with parquet.ParquetFile(path) as file:
-        schema, rows = file.schema_arrow, file.metadata.num_rows
+        schema, stored = file.schema_arrow, file.metadata
+    rows = stored.num_rows
+    unpacked = sum(stored.row_group(number).total_byte_size for number in range(stored.num_row_groups))
     _refuse_repeated(path, schema.names)
     strange = [
         f"{quoted(entry.name)} ({entry.type})"
@@ -304,9 +317,25 @@ def _read_parquet(path: Path) -> pd.DataFrame:
             "of numbers or text, or leave them out of the file"
         )
     # a value that repeats takes no room in the file, and eight bytes in memory
-    if rows * len(schema.names) * 8 > allowed(path.stat().st_size):
-        raise too_large(path, f"{rows:,} rows of {len(schema.names)} columns")
+    if max(rows * len(schema.names) * 8, unpacked) > allowed(path.stat().st_size):
+        raise too_large(path, f"{rows:,} rows of {len(schema.names)} columns, {unpacked:,} bytes")
+    texts = [entry.name for entry in schema if types.is_string(entry.type) or types.is_large_string(entry.type)]
+    _check_texts(path, texts)
     return pd.read_parquet(path)
+
+
+def _check_texts(path: Path, names: Sequence[str]) -> None:
+    """Refuse a text that is stored once and repeated in very many rows: it is written out in each of them."""
+    from pyarrow import compute, parquet
+
+    limit, seen = allowed(path.stat().st_size), 0
+    for name in names:
+        with parquet.ParquetFile(path, read_dictionary=[name]) as file:
+            for batch in file.iter_batches(batch_size=2**16, columns=[name]):
+                lengths = compute.binary_length(batch.column(0).dictionary)
+                seen += compute.sum(compute.take(lengths, batch.column(0).indices)).as_py() or 0
+                if seen > limit:
+                    raise too_large(path, f"more than {limit:,} bytes of text")
 
 
 def _few(names: Sequence[Any]) -> str:

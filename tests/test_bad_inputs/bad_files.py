@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import struct
+import tarfile
 import zipfile
 import zlib
 from pathlib import Path
@@ -118,6 +119,35 @@ def gzip_bomb(start: bytes = b"a,b\n") -> bytes:
 def mat_bomb() -> bytes:
     packed = zlib.compress(bytes(10 * 2**20))
     return b"MATLAB 5.0 MAT-file".ljust(124) + b"\x00\x01IM" + 15 * (struct.pack("<II", 15, len(packed)) + packed)
+
+
+def mat_cell(entries: int) -> bytes:
+    """A MATLAB file with one empty cell array, which announces so many entries: scipy takes their memory first."""
+
+    def element(kind: int, content: bytes) -> bytes:
+        return struct.pack("<II", kind, len(content)) + content + bytes(-len(content) % 8)
+
+    cell = element(6, struct.pack("<II", 1, 0)) + element(5, struct.pack("<ii", entries, 1)) + element(1, b"x")
+    return b"MATLAB 5.0 MAT-file".ljust(124) + b"\x00\x01IM" + element(14, cell)
+
+
+def commas() -> bytes:
+    """A packed table of twenty million empty values, each a byte of text and eight in memory."""
+    return gzip.compress(b"a,b\n") + gzip.compress(b",\n" * 10**6) * 20
+
+
+def tar_of(*members: tarfile.TarInfo) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        for member in members:
+            archive.addfile(member, io.BytesIO(bytes(member.size)))
+    return out.getvalue()
+
+
+def link_to_itself() -> tarfile.TarInfo:
+    member = tarfile.TarInfo("data_batch_1.bin")
+    member.type, member.linkname = tarfile.SYMTYPE, "data_batch_1.bin"
+    return member
 
 
 def png_bomb() -> bytes:

@@ -28,15 +28,19 @@ from tests.test_bad_inputs.bad_files import (
     GONE,
     LONG,
     change,
+    commas,
     gzip_bomb,
+    link_to_itself,
     listing,
     lying_npy,
     mat_bomb,
+    mat_cell,
     npy,
     npz,
     npz_bomb,
     png_bomb,
     put,
+    tar_of,
     zip_bomb,
     zipped,
 )
@@ -302,6 +306,17 @@ def repetitive_parquet():
     return out.getvalue()
 
 
+def long_texts_parquet():
+    """A text of a thousand characters, stored once and said in a hundred and fifty thousand rows."""
+    import pyarrow as pa
+    from pyarrow import parquet as files
+
+    out = io.BytesIO()
+    texts = pa.DictionaryArray.from_arrays(pa.array(np.zeros(150_000, np.int32)), pa.array(["x" * 1000]))
+    files.write_table(pa.table({"a": texts.cast(pa.string())}), out)
+    return out.getvalue()
+
+
 TABLES = [
     ("a.csv", None, "there is no file"),
     ("a.csv", "folder", "is a folder, not a file"),
@@ -331,6 +346,8 @@ TABLES = [
     ("a.parquet", parquet(a=[b"x"], y=[0]), "'a' (binary)"),
     ("a.parquet", parquet(), "has no rows"),
     ("a.parquet", repetitive_parquet, "unpacks to 20,000,000 rows of 1 columns"),
+    ("a.parquet", long_texts_parquet, "bytes of text", "unpack it yourself"),
+    ("a.csv.gz", commas, "values", "unpack it yourself"),
 ]
 
 
@@ -386,6 +403,7 @@ ARRAYS = [
     ("a.npz", npz(x=np.array([{}], dtype=object)), "pickled objects"),
     ("a.npz", npz(), "holds nothing"),
     ("a.npz", npz(a=TWO, b=TWO), "say which one with key="),
+    ("a.npz", npz(x=np.zeros((0, 10**8))), "(0, 100000000), which holds nothing"),
     ("a.npy", b"", "cannot be read"),
     ("a.npy", lying_npy((10**12,)), "may be cut short"),
     ("a.npy", lying_npy((10**12,))[:20], "cannot be read"),
@@ -395,6 +413,7 @@ ARRAYS = [
     ("a.npy", npy(TWO * np.nan), "NaN or infinite"),
     ("a.mat", b"junk", "cannot be read"),
     ("a.mat", mat_bomb, "unpack it yourself"),
+    ("a.mat", mat_cell(10**8), "announces more entries of a cell or structure than it holds"),
     ("a.txt", b"1,2", "is not one of"),
 ]
 
@@ -438,6 +457,7 @@ SETS = [
     ("mnist-pairs", "mnist/mnist.npz", npz(x_train=np.zeros(3)), "has no array"),
     ("cifar10", "cifar10/cifar-10-binary.tar.gz", b"junk", "cannot be read"),
     ("cifar10", "cifar10/cifar-10-binary.tar.gz", tar_bomb, "unpack it yourself"),
+    ("cifar10", "cifar10/cifar-10-binary.tar.gz", tar_of(link_to_itself()), "data_batch_1.bin"),
     ("cifar10", "cifar10/cifar10_10k2k.npz", zip_bomb("y_test"), "unpack it yourself"),
     ("abide", "abide/abide_aal116_corr.npz", zip_bomb("corr_triu"), "unpack it yourself"),
     ("abide", "abide/abide_aal116_corr.npz", npz(corr_triu=np.zeros(3), y=[1], age=[1]), "corr_triu must be"),

@@ -24,6 +24,10 @@ ALWAYS_ALLOWED = 128 * 2**20
 RATIO = 100
 #: kinds of elements in MATLAB's format, and the class of a variable whose entries are not all stored
 _MATRIX, _PACKED, _SPARSE = 14, 15, 5
+#: classes of variables that hold others: cells, structures, objects
+_NESTED = (1, 2, 3)
+#: kinds that there are: after anything else nothing is read
+_KINDS = range(1, 19)
 #: cells within cells
 _DEEPEST = 20
 #: entries along the axes of an array without numbers, which a file of a hundred bytes can announce
@@ -125,8 +129,9 @@ def check_mat(path: Path) -> None:
             if seen + len(unpacked) > limit:
                 raise too_large(path, f"more than {limit:,}")
         seen += len(unpacked)
-        inside = _elements(memoryview(unpacked), order) if kind == _PACKED else [(kind, part)]
-        if not all(_fills(matrix, order) for inner, matrix in inside if inner == _MATRIX):
+        if kind == _PACKED:  # one variable, and scipy reads no further
+            kind, part = next(_elements(memoryview(unpacked), order), (kind, part))
+        if kind == _MATRIX and not _fills(part, order):
             raise DataError(f"{quoted(path)} announces more entries of a cell or structure than it holds")
 
 
@@ -135,6 +140,8 @@ def _elements(content: memoryview, order: Order) -> Iterator[tuple[int, memoryvi
     start = 0
     while start + 8 <= len(content):
         kind, size = (int.from_bytes(content[start + i : start + i + 4], order) for i in (0, 4))
+        if kind & 0xFFFF not in _KINDS:
+            return
         if kind >> 16:  # a small one, of at most four bytes within its own head
             yield kind & 0xFFFF, content[start + 4 : start + 4 + min(kind >> 16, 4)]
             start += 8
@@ -148,14 +155,15 @@ def _fills(matrix: memoryview, order: Order, depth: int = 0) -> bool:
     """Whether a variable has room for the entries that it announces; scipy would take their memory first."""
     if depth > _DEEPEST:
         return False
-    parts = list(_elements(matrix, order))
-    if len(parts) < 2 or not len(parts[0][1]):
-        return True
-    flags, sizes = parts[0][1], parts[1][1]
+    parts = _elements(matrix, order)
+    nothing = (0, memoryview(b""))
+    flags, sizes = next(parts, nothing)[1], next(parts, nothing)[1]
+    form = int.from_bytes(flags[:4], order) & 0xFF
     entries = math.prod(int.from_bytes(sizes[i : i + 4], order) for i in range(0, len(sizes) - 3, 4))
-    if int.from_bytes(flags[:4], order) & 0xFF != _SPARSE and entries > len(matrix):
+    if form != _SPARSE and entries > len(matrix):
         return False
-    return all(_fills(part, order, depth + 1) for kind, part in parts if kind == _MATRIX)
+    inner = parts if form in _NESTED else ()
+    return all(_fills(part, order, depth + 1) for kind, part in inner if kind == _MATRIX)
 
 
 def array_names(path: Path) -> list[str]:

@@ -4,7 +4,7 @@ BIN := .venv/bin
 # every test process uses one thread, so that two of them fill two cores
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help demo test coverage lint docs bench-speed clean
+.PHONY: help demo test coverage lint docs bench-speed dist try-wheel clean
 help:
 	@echo "make demo         train four models on breast-cancer data, attack them, compare"
 	@echo "make test         run the tests"
@@ -12,6 +12,8 @@ help:
 	@echo "make lint         style, types and the layer contract"
 	@echo "make docs         build the documentation into site/"
 	@echo "make bench-speed  measure the speed ratios into benchmarks/results/speed.json"
+	@echo "make dist         build the wheel and the source distribution into dist/, and check them"
+	@echo "make try-wheel    install that wheel alone into an empty environment and run the demo there"
 
 .venv/.core: pyproject.toml constraints.txt
 	$(PYTHON) -c "import sys; sys.exit('r2et needs Python 3.11 or newer, this is ' + sys.version if sys.version_info < (3, 11) else 0)"
@@ -46,5 +48,20 @@ docs: .venv/.dev
 bench-speed: .venv/.dev
 	$(ONE_THREAD) $(BIN)/python benchmarks/speed.py --output benchmarks/results/speed.json
 
+.venv/.release: .venv/.core
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[release]"
+	@touch $@
+
+dist: .venv/.release
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/twine check --strict dist/*
+
+try-wheel: dist
+	rm -rf empty
+	$(PYTHON) -m venv empty
+	empty/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	cd empty && bin/r2et --version && bin/r2et demo --output demo
+
 clean:
-	rm -rf .venv site demo runs .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage dist
+	rm -rf .venv empty site demo runs .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage dist

@@ -173,8 +173,8 @@ def _context() -> BaseContext:
     if sys.platform == "win32":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    # what training and scoring import late is a large part of what a small cell costs
-    context.set_forkserver_preload(["r2et_bench.worker", "sklearn.metrics"])
+    # what data, training and scoring import late (optimizers: torch's compiler) is most of what a small cell costs
+    context.set_forkserver_preload(["r2et_bench.worker", "sklearn.datasets", "sklearn.metrics", "torch._dynamo"])
     return context
 
 

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import warnings
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -42,15 +43,40 @@ def network(tmp_path_factory) -> Path:
     return folder
 
 
+def search_path(site: Path) -> str:
+    """Where a process of its own looks for packages: where this one does, and there."""
+    return os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH"))))
+
+
 def python(code: str, variables: dict[str, str], site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Code in a process of its own, with a folder of installed packages."""
-    environment = {**os.environ, **variables, "PYTHONPATH": str(site)}
+    environment = {**os.environ, **variables, "PYTHONPATH": search_path(site)}
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
 
 
 def words(text: str) -> set[str]:
     return set(text.replace(",", " ").replace(";", " ").replace("│", " ").split())
+
+
+# --- installed --------------------------------------------------------------------------------------------------
+
+
+def test_pip_installed_them_from_a_wheel(toys):
+    (toy,) = metadata.distributions(name="r2et-toys", path=[str(toys)])
+    assert toy.read_text("INSTALLER").strip() == "pip"
+    assert "Generator: hatchling" in toy.read_text("WHEEL")
+    points = {(point.group, point.name) for point in toy.entry_points}
+    assert points == {
+        ("r2et.attacks", "axis-steps"),
+        ("r2et.objectives", "calm"),
+        ("r2et.explainers", "sharpened"),
+    }
+
+
+@pytest.mark.parametrize("name", ["attack", "objective", "explainer"])
+def test_a_toy_has_at_most_forty_lines(toys, name):
+    assert len((toys / "r2et_toys" / f"{name}.py").read_text().splitlines()) <= 40
 
 
 # --- listed -----------------------------------------------------------------------------------------------------
@@ -78,11 +104,7 @@ def test_help_of_the_whole_command_imports_neither_torch_nor_plug_ins(toys):
         "import sys\nfrom r2et.cli import main\ntry: main(['--help'])\n"
         "finally: print({'torch', 'r2et_toys'} & set(sys.modules))"
     )
-    environment = {**os.environ, "PYTHONPATH": str(toys)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip().endswith("set()")
+    assert python(code, {}, toys).stdout.strip().endswith("set()")
 
 
 def test_their_names_are_known_and_given_back(toys):
@@ -290,11 +312,7 @@ def test_a_broken_plug_in_is_one_warning_and_the_rest_works(install, name):
 
 def test_a_command_of_a_broken_package_leaves_the_others(install, monkeypatch, tmp_path):
     install("bad-command", "1 / 0\n", {"r2et.commands": {"own": "bad_command:app"}})
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
-    code = "from r2et.cli import main; main(['--version'])"
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
+    done = python("from r2et.cli import main; main(['--version'])", {}, tmp_path / "site")
     assert done.stdout.strip() == f"r2et {r2et.__version__}"
     assert "plug-in 'own' (r2et.commands) of bad-command 1.5 is left out: ZeroDivisionError" in done.stderr
 

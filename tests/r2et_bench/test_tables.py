@@ -14,7 +14,6 @@ from r2et_bench.paper import paper_values
 from r2et_bench.records import Store
 from r2et_bench.results import load_results
 from r2et_bench.tables import LAYOUTS, NUMBERS, make_table, paired_p_value
-from r2et_bench.trackers import MLflowTracker, numbers
 
 
 def record(data, method, seed, auc, er, worst, passed=True, validation=0.9, threshold=0.89):
@@ -193,20 +192,3 @@ def test_the_papers_values_are_those_it_prints():
     assert values["8"]["bank"]["exact-h"] == (81.9, None)
     assert values["9"]["mnist-pairs"]["r2et"] == (0.18, 0.26, 0.23)
     assert set(values) == set(LAYOUTS) - {"3"}
-
-
-def test_mlflow_hears_of_every_cell(tmp_path):
-    mlflow = pytest.importorskip("mlflow")
-    content = record("adult", "r2et", 0, 0.9, 0.8, 0.7)
-    before = mlflow.get_tracking_uri()
-    try:
-        uri = f"sqlite:///{tmp_path / 'runs.db'}"
-        mlflow.set_tracking_uri(uri)
-        MLflowTracker().record("smoke", content)
-        runs = mlflow.search_runs(experiment_names=["r2et bench smoke"], output_format="list")
-    finally:
-        mlflow.set_tracking_uri(before)
-    assert len(runs) == 1
-    assert runs[0].data.metrics["worst.precision"] == 0.7
-    assert runs[0].data.params["method"] == "r2et"
-    assert numbers(content)["attacks.ERAttack"] == 0.8

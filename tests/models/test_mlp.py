@@ -59,16 +59,6 @@ def test_the_default_is_the_papers_tabular_model():
     assert model[0].out_features == 32
 
 
-def test_a_linear_model_is_linear():
-    model = models.Linear(4, 3).double()
-    x = inputs()
-    torch.testing.assert_close(model(x), x @ model.weight.T + model.bias, rtol=0, atol=1e-14)
-    zero = torch.zeros(1, 4, dtype=torch.float64)
-    torch.testing.assert_close(
-        model(x[:1] + x[1:2]) + model(zero), model(x[:1]) + model(x[1:2]), rtol=0, atol=1e-12
-    )
-
-
 @pytest.mark.parametrize(
     "model",
     [
@@ -139,15 +129,6 @@ def test_an_mlp_that_was_changed_is_never_described_as_another(model):
 def test_bad_settings(settings, message):
     with pytest.raises(InputError, match=message):
         models.MLP(4, 2, **settings)
-
-
-def test_create_checks_names():
-    with pytest.raises(InputError, match=r"unknown model 'mpl': did you mean 'mlp'\?"):
-        models.create("mpl", features=4, classes=2)
-    with pytest.raises(InputError, match="colour"):
-        models.create("mlp", features=4, classes=2, colour="red")
-    with pytest.raises(InputError, match="linear"):
-        models.create("linear", features=4)
 
 
 def test_a_model_is_trained_like_any_other():

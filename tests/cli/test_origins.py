@@ -10,7 +10,7 @@ import pytest
 import r2et
 from r2et.predictors import choose_rows, open_model
 from r2et.tables import read_table
-from r2et.tables.origins import hold_out
+from r2et.tables.splits import hold_out
 from tests.cli.test_own_table import QUICK, ROWS, people
 
 NOISE = ("--attack", "noise")
@@ -30,7 +30,7 @@ def csv(tmp_path):
 def unseen(seed: int) -> set[int]:
     """The rows that a training with this seed does not see, computed anew."""
     labels = (people()["bought"] == "yes").to_numpy().astype(np.int64)
-    return set(hold_out(labels, 0.2, seed).tolist())
+    return set(hold_out(labels, 0.2, seed=seed)[1].tolist())
 
 
 def claimed(folder, csv) -> set[int] | None:

@@ -2,12 +2,13 @@ import numpy as np
 import pytest
 import torch
 
-from r2et.data.base import Dataset, Split, split_rows, tabular_dataset
+from r2et.data.base import Dataset, Split, tabular_dataset
 from r2et.data.catalogue import Info, Request
 from r2et.data.layouts import GraphLayout, ImageLayout
 from r2et.domain import Domain
 from r2et.errors import DataError, InputError
 from r2et.tables.coding import Table
+from r2et.tables.splits import split_rows
 
 INFO = Info("toy", "a toy", "nobody", "none", rows=200, features=3, classes=2, k=1)
 NAMES = ("age", "kind: a", "kind: b")
@@ -41,24 +42,6 @@ def by_hand(**changed: object) -> Dataset:
         "k": 1,
     }
     return Dataset(**(settings | changed))  # type: ignore[arg-type]
-
-
-class TestSplitRows:
-    @pytest.mark.parametrize("rows", [40, 101, 569])
-    def test_parts_are_disjoint_and_cover_all_rows(self, rows: int) -> None:
-        parts = split_rows(np.arange(rows) % 3, seed=0)
-        assert sorted(np.concatenate(parts).tolist()) == list(range(rows))
-        np.testing.assert_allclose([len(p) / rows for p in parts], [0.70, 0.15, 0.15], atol=1.5 / rows)
-
-    def test_classes_keep_their_proportion(self) -> None:
-        y = (np.arange(1000) % 10 == 0).astype(np.int64)
-        assert [y[rows].mean() for rows in split_rows(y, seed=3)] == pytest.approx([0.1] * 3, abs=0.004)
-
-    def test_seed_decides(self) -> None:
-        y = np.arange(100) % 2
-        first, again, other = split_rows(y, 0), split_rows(y, 0), split_rows(y, 1)
-        assert all((a == b).all() for a, b in zip(first, again, strict=True))
-        assert any((a != b).any() for a, b in zip(first, other, strict=True))
 
 
 class TestPipeline:

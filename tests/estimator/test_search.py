@@ -8,29 +8,12 @@ from sklearn.metrics import roc_auc_score
 
 from r2et import StableClassifier
 from r2et.estimator import Sanity, search
-from r2et.estimator.search import compare_with_linear, split
+from r2et.estimator.search import compare_with_linear
 from r2et.training import WeightedRows
 
 from .frames import QUICK, numeric
 
 SEARCHED = {**QUICK, "settings": None, "epochs": 8, "attack_steps": 20}
-
-
-@pytest.mark.parametrize("fraction", [0.01, 0.2, 0.5, 0.99])
-def test_split_keeps_every_class_in_both_parts(fraction):
-    y = np.repeat([0, 1, 2, 3], [40, 10, 2, 1])
-    train, validation = split(y, fraction, seed=0)
-    assert sorted([*train, *validation]) == list(range(53))
-    assert set(y[train]) == {0, 1, 2, 3}
-    assert set(y[validation]) == {0, 1, 2}
-    for c, count in ((0, 40), (1, 10)):
-        assert abs((y[validation] == c).sum() - fraction * count) <= 1
-
-
-def test_split_is_decided_by_the_seed():
-    y = np.arange(60) % 2
-    first, again, other = (split(y, 0.3, seed)[1].tolist() for seed in (0, 0, 1))
-    assert first == again != other
 
 
 @pytest.fixture(scope="module")

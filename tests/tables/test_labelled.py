@@ -12,7 +12,7 @@ import torch
 import r2et
 from r2et.tables import class_numbers, class_order, numeric_inputs, read_frame, read_table
 from r2et.tables.labelled import is_table
-from r2et.tables.origins import Origin, hold_out, read_origin
+from r2et.tables.origins import Origin, read_origin
 
 FRAME = pd.DataFrame({"age": [30, 40, 50], "job": ["cook", "nurse", "cook"], "bought": ["yes", "no", "yes"]})
 
@@ -184,15 +184,6 @@ def test_classes(labels, count, order, found):
 def test_classes_that_do_not_fit(labels, count, order, words):
     with pytest.raises(r2et.errors.InputError, match=words):
         class_order(pd.Series(labels, dtype=object), count, order)
-
-
-def test_hold_out_takes_a_share_of_each_class():
-    labels = np.array([0] * 50 + [1] * 10 + [2] * 2)
-    rows = hold_out(labels, 0.2, seed=0)
-    assert np.bincount(labels[rows], minlength=3).tolist() == [10, 2, 0]
-    assert (rows == hold_out(labels, 0.2, seed=0)).all()
-    assert not np.array_equal(rows, hold_out(labels, 0.2, seed=1))
-    assert len(hold_out(labels, 0.0, seed=0)) == 0
 
 
 ORIGIN = {"target": "bought", "sha256": "ab", "rows": 4, "held_out": [1, 3]}

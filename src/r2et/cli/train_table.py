@@ -64,12 +64,11 @@ def train_table(
     as_json: bool,
 ) -> None:
     """Fit a StableClassifier to most rows of a file, save it, and say how well it does on the others."""
-    import numpy as np
-
     from r2et import tables
     from r2et.estimator import StableClassifier
     from r2et.estimator.saving import save
-    from r2et.tables.origins import Origin, hold_out
+    from r2et.tables.origins import Origin
+    from r2et.tables.splits import hold_out
 
     if not 0 <= options.test_fraction < 1:
         raise InputError(f"--test-fraction is a share from 0 to below 1, got {options.test_fraction}")
@@ -89,8 +88,8 @@ def train_table(
         )
     _warn_of_identifiers(table)
     numbers = tables.class_numbers(table.labels, classes).numpy()
-    held_out = hold_out(numbers, options.test_fraction, seed)
-    train = table.rows(np.setdiff1d(np.arange(len(numbers)), held_out))
+    seen, held_out = hold_out(numbers, options.test_fraction, seed=seed)
+    train = table.rows(seen)
     categorical = None if options.categorical is None else split_names("--categorical", options.categorical)
     # a list of most columns says little
     wanted = min(8, max(1, table.frame.shape[1] // 2)) if k is None else k

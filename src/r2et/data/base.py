@@ -13,6 +13,7 @@ from r2et.errors import DataError, InputError
 from r2et.numerics.checks import check_inputs, check_labels
 from r2et.numerics.values import check_k, check_kind, check_names, is_whole
 from r2et.tables.coding import Table
+from r2et.tables.splits import split_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -129,21 +130,6 @@ class Dataset:
     def region_names(self) -> tuple[str, ...] | None:
         """The nodes of a graph, whose edges are the features; None for other data."""
         return self.layout.regions if isinstance(self.layout, GraphLayout) else None
-
-
-def split_rows(y: "NDArray[np.int64]", seed: int) -> "tuple[NDArray[np.int64], ...]":
-    """Row numbers of train, validation and test: 70:15:15, each class in the same proportion.
-
-    >>> import numpy as np
-    >>> [len(rows) for rows in split_rows(np.array([0, 1] * 50), seed=0)]
-    [70, 15, 15]
-    """
-    import numpy as np
-    from sklearn.model_selection import train_test_split
-
-    train, rest = train_test_split(np.arange(len(y)), test_size=0.30, stratify=y, random_state=seed)
-    validation, test = train_test_split(rest, test_size=0.5, stratify=y[rest], random_state=seed)
-    return train, validation, test
 
 
 def tabular_dataset(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from r2et.data.arrays import check_classes, check_pixels, read_npz
 from r2et.data.base import Dataset
 from r2et.data.catalogue import Info, Request, register
-from r2et.data.images import Labels, Pixels, hold_out, image_dataset
+from r2et.data.images import Labels, Pixels, image_dataset, with_validation
 from r2et.data.sources import ManualFile, RemoteFile
 from r2et.errors import DataError
 from r2et.files.unpacking import check_gzip, unreadable
@@ -122,5 +122,5 @@ def read_archive(path: Path) -> tuple[tuple[Pixels, Labels], tuple[Pixels, Label
 
 
 def _dataset(request: Request, train: tuple[Pixels, Labels], test: tuple[Pixels, Labels]) -> Dataset:
-    parts = hold_out(train, test, 0.1, request.seed, request.info.name)
+    parts = with_validation(train, test, 0.1, request.seed, request.info.name)
     return image_dataset(request.info, parts, CLASSES, (MEAN, STD), shift=4)

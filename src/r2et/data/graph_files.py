@@ -24,11 +24,11 @@ from r2et.data.folders import (
 )
 from r2et.data.graphs import graph_dataset
 from r2et.data.pairs import PairCounts
-from r2et.data.splits import FRACTIONS, check_three_fractions
 from r2et.errors import DataError, InputError
 from r2et.files.reading import regular_file
 from r2et.files.unpacking import Array, check_mat, read_arrays, unreadable
 from r2et.numerics.values import check_count, check_flag, check_names, check_seed, check_text, quoted
+from r2et.tables.splits import FRACTIONS, check_three_fractions
 
 SUFFIXES = (".npy", ".npz", ".mat", ".csv")
 

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from r2et.data.base import Dataset, Split
 from r2et.data.layouts import GraphLayout
 from r2et.data.pairs import PAIR_CLASSES, DrawnPairs, PairCounts, Pool, draw_held_out_pairs
-from r2et.data.splits import FRACTIONS, split_groups
 from r2et.domain import Domain
+from r2et.tables.splits import FRACTIONS, split_groups
 
 if TYPE_CHECKING:
     from r2et.data.catalogue import Info

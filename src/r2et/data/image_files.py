@@ -9,10 +9,10 @@ from r2et.data.base import Dataset
 from r2et.data.catalogue import Info
 from r2et.data.folders import Groups, classes_by_folder, existing_folder, files_in, groups_of, number_classes
 from r2et.data.images import Pixels, image_dataset
-from r2et.data.splits import FRACTIONS, check_three_fractions, split_groups
 from r2et.errors import DataError, InputError
 from r2et.files.unpacking import allowed, too_large
 from r2et.numerics.values import check_choice, check_count, check_seed, check_text, is_whole, quoted
+from r2et.tables.splits import FRACTIONS, check_three_fractions, split_groups
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm")
 # Pillow reads more, some of it by starting other programs.

@@ -11,8 +11,8 @@ from torch import Tensor
 from r2et.data.augmented import MovedImages
 from r2et.data.base import Dataset, Split
 from r2et.data.layouts import ImageLayout
-from r2et.data.splits import split_groups
 from r2et.domain import Domain
+from r2et.tables.splits import split_groups
 
 if TYPE_CHECKING:
     from r2et.data.catalogue import Info
@@ -88,7 +88,7 @@ def image_dataset(
     )
 
 
-def hold_out(
+def with_validation(
     train: tuple[Pixels, Labels], test: tuple[Pixels, Labels], fraction: float, seed: int, what: str
 ) -> list[tuple[Pixels, Labels]]:
     """Train, validation and test, where validation is a fraction of the published training images.

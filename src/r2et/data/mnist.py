@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from r2et.data.arrays import check_classes, check_pixels, read_npz
 from r2et.data.base import Dataset
 from r2et.data.catalogue import Info, Request, register
-from r2et.data.images import hold_out, image_dataset, image_domain, to_tensor
+from r2et.data.images import image_dataset, image_domain, to_tensor, with_validation
 from r2et.data.layouts import ImageLayout
 from r2et.data.pairs import PAIR_CLASSES, Pool, draw_pairs
 from r2et.data.sources import ManualFile, RemoteFile
-from r2et.data.splits import split_groups
 from r2et.errors import DataError
 from r2et.files.reading import regular_file
 from r2et.files.unpacking import unreadable
+from r2et.tables.splits import split_groups
 
 MIRROR = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 CITATION = "LeCun, Bottou, Bengio, Haffner. Gradient-based learning applied to document recognition. 1998"
@@ -85,7 +85,7 @@ def mnist(request: Request) -> Dataset:
     """All ten digits; a sixth of the training images is held out for validation."""
     images = read_images(request.paths)
     train, test = images.train[:, None], images.test[:, None]
-    parts = hold_out((train, images.train_y), (test, images.test_y), 1 / 6, request.seed, "mnist")
+    parts = with_validation((train, images.train_y), (test, images.test_y), 1 / 6, request.seed, "mnist")
     return image_dataset(request.info, parts, tuple("0123456789"), (MEAN, STD))
 
 

@@ -7,9 +7,9 @@ from r2et.data.base import Dataset
 from r2et.data.catalogue import Info, Request, register
 from r2et.data.images import Pixels, image_dataset
 from r2et.data.sources import ManualFile
-from r2et.data.splits import split_groups
 from r2et.errors import DataError, InputError
 from r2et.numerics.values import check_count
+from r2et.tables.splits import split_groups
 
 FULL_SIZE = 128
 SCANS = ManualFile(

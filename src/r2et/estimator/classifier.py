@@ -34,13 +34,14 @@ from r2et.estimator.inputs import (
     row_weights,
     whole,
 )
-from r2et.estimator.search import Sanity, compare_with_linear, search, split
+from r2et.estimator.search import Sanity, compare_with_linear, search
 from r2et.explainers import Gradient
 from r2et.numerics.values import check_flag, check_k
 from r2et.recipes import PRESETS, Preset, Schedule
 from r2et.recipes.methods import OwnObjective
 from r2et.registry import Trust
 from r2et.tables.encoding import Encoding, which_columns
+from r2et.tables.splits import hold_out
 from r2et.training import WeightedRows
 
 
@@ -164,9 +165,9 @@ class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         encoding = Encoding.learn(frame, which_columns(frame, self.categorical_features))
         k = lowered_k(int(self.k), encoding.names)
         x = torch.from_numpy(encoding.encode(frame)).float()
-        train, validation = (
-            _rows(x[rows], numbers[rows], weights[rows]) for rows in split(numbers, self.validation_fraction, seed)
-        )
+        # a class of two rows or more is in both parts, a class of one row in the training part
+        parts = hold_out(numbers, self.validation_fraction, seed=seed, least=1, keep=1)
+        train, validation = (_rows(x[rows], numbers[rows], weights[rows]) for rows in parts)
         found = search(
             self.method,
             train,

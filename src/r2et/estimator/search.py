@@ -5,9 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from r2et import metrics, models
 from r2et.attacks import ERAttack
@@ -62,25 +60,6 @@ class Found:
     fit: FitResult
     settings: dict[str, float]
     candidates: list[dict[str, Any]]
-
-
-def split(y: NDArray[np.int64], fraction: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Row numbers of a training and a validation part, each class in the same proportion.
-
-    A class of two rows or more is in both parts, a class of one row in the training part.
-
-    >>> train, validation = split(np.array([0] * 10 + [1] * 5 + [2]), 0.2, seed=0)
-    >>> sorted((validation < 10).tolist()), 15 in train
-    ([False, True, True], True)
-    """
-    drawn = np.random.default_rng(seed)
-    held_out = []
-    for label in np.unique(y):
-        rows = drawn.permutation(np.flatnonzero(y == label))
-        count = min(max(round(fraction * len(rows)), 1), len(rows) - 1)
-        held_out.append(rows[:count])
-    validation = np.sort(np.concatenate(held_out))
-    return np.setdiff1d(np.arange(len(y)), validation), validation
 
 
 def search(

@@ -83,17 +83,3 @@ def read_origin(information: Mapping[str, Any], source: str) -> Origin | None:
         raise CheckpointError(
             f"{source!r} says wrongly which rows it was trained on: {error}. Train it again"
         ) from error
-
-
-def hold_out(labels: NDArray[np.int64], fraction: float, seed: int) -> NDArray[np.int64]:
-    """Numbers of the rows to hold out: a share of each class, at most all but two of its rows.
-
-    >>> hold_out(np.array([0] * 8 + [1] * 4), 0.25, seed=0).tolist()
-    [2, 4, 9]
-    """
-    drawn = np.random.default_rng(seed)
-    found = []
-    for label in np.unique(labels):
-        rows = drawn.permutation(np.flatnonzero(labels == label))
-        found.append(rows[: max(0, min(round(fraction * len(rows)), len(rows) - 2))])
-    return np.sort(np.concatenate(found)).astype(np.int64)

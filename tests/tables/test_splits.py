@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from r2et.data.splits import split_groups
 from r2et.errors import DataError, InputError
+from r2et.tables.splits import hold_out, split_groups, split_rows
 
 
 def grouped(seed: int = 0, groups: int = 150) -> tuple[np.ndarray, np.ndarray]:
@@ -62,3 +62,50 @@ def test_bad_input() -> None:
         split_groups(y, y, what="toy")
     with pytest.raises(DataError, match=r"too few rows .*class 0 has 2, and the part of 0.15 got none"):
         split_groups(np.array([0, 1, 0, 1]))
+
+
+class TestSplitRows:
+    @pytest.mark.parametrize("rows", [40, 101, 569])
+    def test_parts_are_disjoint_and_cover_all_rows(self, rows: int) -> None:
+        parts = split_rows(np.arange(rows) % 3, seed=0)
+        assert sorted(np.concatenate(parts).tolist()) == list(range(rows))
+        np.testing.assert_allclose([len(p) / rows for p in parts], [0.70, 0.15, 0.15], atol=1.5 / rows)
+
+    def test_classes_keep_their_proportion(self) -> None:
+        y = (np.arange(1000) % 10 == 0).astype(np.int64)
+        assert [y[rows].mean() for rows in split_rows(y, seed=3)] == pytest.approx([0.1] * 3, abs=0.004)
+
+    def test_seed_decides(self) -> None:
+        y = np.arange(100) % 2
+        first, again, other = split_rows(y, 0), split_rows(y, 0), split_rows(y, 1)
+        assert all((a == b).all() for a, b in zip(first, again, strict=True))
+        assert any((a != b).any() for a, b in zip(first, other, strict=True))
+
+
+class TestHoldOut:
+    def test_a_share_of_each_class_but_never_the_last_two_rows(self) -> None:
+        y = np.array([0] * 50 + [1] * 10 + [2] * 2)
+        rest, rows = hold_out(y, 0.2, seed=0)
+        assert np.bincount(y[rows], minlength=3).tolist() == [10, 2, 0]
+        assert sorted([*rest, *rows]) == list(range(62))
+        assert len(hold_out(y, 0.0, seed=0)[1]) == 0
+        assert np.bincount(y[hold_out(y, 0.99, seed=0)[1]], minlength=3).tolist() == [48, 8, 0]
+
+    @pytest.mark.parametrize("fraction", [0.01, 0.2, 0.5, 0.99])
+    def test_every_class_in_both_parts_where_it_can_be(self, fraction: float) -> None:
+        y = np.repeat([0, 1, 2, 3], [40, 10, 2, 1])
+        rest, rows = hold_out(y, fraction, seed=0, least=1, keep=1)
+        assert sorted([*rest, *rows]) == list(range(53))
+        assert set(y[rest]) == {0, 1, 2, 3}
+        assert set(y[rows]) == {0, 1, 2}
+        for c, count in ((0, 40), (1, 10)):
+            assert abs((y[rows] == c).sum() - fraction * count) <= 1
+
+    def test_the_seed_decides(self) -> None:
+        y = np.arange(60) % 2
+        first, again, other = (hold_out(y, 0.3, seed=seed)[1].tolist() for seed in (0, 0, 1))
+        assert first == again != other
+
+    @pytest.mark.parametrize(("seed", "rows"), [(0, [2, 4, 6, 12, 13, 19]), (1, [4, 7, 8, 10, 11, 18])])
+    def test_a_saved_model_tells_its_rows_by_the_seed_for_ever(self, seed: int, rows: list[int]) -> None:
+        assert hold_out(np.repeat([0, 1], [10, 10]), 0.3, seed=seed)[1].tolist() == rows

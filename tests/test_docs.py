@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+import shlex
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -11,8 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+import typer
+from typer.core import TyperGroup
 
 import r2et
+from r2et.cli import app
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -91,6 +95,52 @@ def test_no_block_of_python_goes_by_another_name(page):
     assert not [
         code for label, code in fenced(page) if label != "python" and re.search(r"^(import|from) ", code, re.M)
     ]
+
+
+def commands(page: Path) -> list[list[str]]:
+    """What a reader types into a shell, without comments and without what columns of prose say beside it."""
+    lines = "\n".join(code for label, code in fenced(page) if label in ("bash", "text", "")).splitlines()
+    typed = [re.split(r"\s{2,}|\s#", line)[0] for line in lines if line.startswith("r2et ")]
+    return [shlex.split(line)[1:] for line in typed]
+
+
+def understood(arguments: list[str]) -> None:
+    """Parse a command without running it."""
+    command, path = typer.main.get_command(app), []
+    while isinstance(command, TyperGroup):
+        name, *arguments = arguments
+        path.append(name)
+        assert name in command.commands, f"there is no command {' '.join(path)!r}"
+        command = command.commands[name]
+    command.make_context(" ".join(path), arguments)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_have_the_options_that_pages_show(page, tmp_path, monkeypatch):
+    # a command may check that a file exists
+    monkeypatch.chdir(tmp_path)
+    for arguments in commands(page):
+        understood(arguments)
+
+
+def test_there_are_commands_to_understand():
+    assert sum(len(commands(page)) for page in PAGES) > 20
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("train --data adult --nothing 3", "No such option"),
+        ("trian", "no command 'trian'"),
+        ("bench tabel honest", "no command 'bench tabel'"),
+        ("bench table", "Missing"),
+        ("train --data adult --epochs many", "valid int"),
+    ],
+)
+def test_a_command_that_is_none_is_noticed(line, words):
+    # whose class of errors it is depends on the version of typer
+    with pytest.raises(Exception, match=words):
+        understood(line.split())
 
 
 @pytest.mark.parametrize("fence", ["```py", "```python3", "~~~python", "```{.python}", "    ```python title=''"])

@@ -2,7 +2,7 @@
 
 import pytest
 import typer
-from click.testing import CliRunner
+from typer.testing import CliRunner
 
 from r2et.attacks import ATTACKS, NoiseAttack
 from r2et.cli.listing import ListingCommand
@@ -24,7 +24,7 @@ def shown(monkeypatch):
     ) -> None:
         pass
 
-    return lambda: " ".join(CliRunner().invoke(typer.main.get_command(app), ["--help"]).output.split())
+    return lambda: " ".join(CliRunner().invoke(app, ["--help"]).output.split())
 
 
 def test_every_list_is_filled_in(shown):

@@ -302,6 +302,7 @@ def test_public_addresses() -> None:
 @files.needs_real_files
 @pytest.mark.parametrize("name", ["adult", "bank"])
 def test_checksums_are_those_of_the_real_files(name: str) -> None:
+    assert data.describe(name).files
     for file in data.describe(name).files:
         real = Path(files.REAL) / name / file.name
         assert hashlib.md5(real.read_bytes()).hexdigest() == file.md5

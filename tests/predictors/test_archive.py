@@ -226,7 +226,12 @@ def test_a_record_that_is_there_twice_is_refused(saved, tmp_path, name):
 
 
 def test_extra_files_of_torch_are_not_in_the_way(saved, tmp_path):
-    load_program(write(tmp_path / "extra.pt2", [*saved[1].items(), ("extra/notes.txt", b"by me")]))
+    more, less = (
+        load_program(write(tmp_path / f"{len(extra)}.pt2", [*saved[1].items(), *extra]))
+        for extra in ([("extra/notes.txt", b"by me")], [])
+    )
+    x = torch.randn(4, *less.input_shape)
+    assert torch.equal(more(x), less(x))
 
 
 @pytest.mark.parametrize("name", [MODEL, WEIGHTS, CONSTANTS, "archive_format", "data/weights/weight_0"])

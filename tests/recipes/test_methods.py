@@ -94,38 +94,39 @@ def test_a_method_stands_for_its_objective(name):
     assert repr(method.objective(2, **given)) == repr(OBJECTIVES[name])
 
 
-@pytest.mark.parametrize("name", sorted(METHODS))
-def test_every_setting_of_a_method_has_an_effect(name):
-    base = METHODS[name].defaults
-    for key in base:
-        runs = []
-        for value in (base[key], base[key] * 3):
-            start = None
-            if METHODS[name].retrains:
-                with torch.random.fork_rng(devices=[]):
-                    torch.manual_seed(1)
-                    start = models.MLP(6, 2, activation="softplus")
-            seen: list[dict[str, torch.Tensor]] = []
+@pytest.mark.parametrize(
+    ("name", "key"), [(name, key) for name in sorted(METHODS) for key in sorted(METHODS[name].defaults)]
+)
+def test_every_setting_of_a_method_has_an_effect(name, key):
+    usual = METHODS[name].defaults[key]
+    runs = []
+    for value in (usual, usual * 3):
+        start = None
+        if METHODS[name].retrains:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(1)
+                start = models.MLP(6, 2, activation="softplus")
+        seen: list[dict[str, torch.Tensor]] = []
 
-            class Last(Trainer):
-                def validate(self, seen=seen):
-                    seen.append(weights(self.original))
-                    return super().validate()
+        class Last(Trainer):
+            def validate(self, seen=seen):
+                seen.append(weights(self.original))
+                return super().validate()
 
-            train_method(
-                name,
-                TRAIN,
-                VALIDATION,
-                2,
-                {key: value},
-                vanilla=start,
-                epochs=1,
-                lr=1e-3,
-                batch_size=20,
-                trainer=Last,
-            )
-            runs.append(seen[-1])
-        assert not same(*runs), f"{key} of {name} changes nothing"
+        train_method(
+            name,
+            TRAIN,
+            VALIDATION,
+            2,
+            {key: value},
+            vanilla=start,
+            epochs=1,
+            lr=1e-3,
+            batch_size=20,
+            trainer=Last,
+        )
+        runs.append(seen[-1])
+    assert not same(*runs), f"{key} of {name} changes nothing"
 
 
 def test_models_are_those_of_the_method():

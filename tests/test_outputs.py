@@ -1,6 +1,7 @@
 """Every file is written in one piece: on a full disk, after Ctrl-C, with half a character in a name."""
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from r2et_bench import figures
 from r2et_bench.cells import Cell
 from r2et_bench.records import Store, write_json
 from tests.full_disk import no_file_above
-from tests.report.contents import random_content
+from tests.report.audits import random_audit
 from tests.test_cli import Run
 
 OLD = b"the old file, worth keeping\n" * 3
@@ -46,7 +47,7 @@ def keep_arrays(path: Path) -> None:
 
 CELL = Cell("adult", "r2et")
 FUNCTIONS = {
-    "report.html": lambda path: report.write(random_content(300, 20, 3), path),
+    "report.html": lambda path: report.write(random_audit(300, 20, 3), path),
     "record.json": lambda path: write_json(path, {"values": list(range(2000))}),
     "counts.npz": save_counts,
     "figure.svg": write_figure,
@@ -132,8 +133,8 @@ def test_the_full_device(run, model):
 def test_half_a_character_in_a_name_is_shown_and_the_report_is_whole(tmp_path):
     path = tmp_path / "report.html"
     path.write_bytes(OLD)
-    content = random_content(20, 5, 2)
-    nasty = r2et.report.Content(**{**vars(content), "feature_names": ["caf\udce9", *content.feature_names[1:]]})
+    audit = random_audit(20, 5, 2)
+    nasty = replace(audit, feature_names=("caf\udce9", *audit.feature_names[1:]))
     report.write({"model \ud800": nasty}, path)
     text = path.read_bytes().decode()
     assert "caf\\udce9" in text

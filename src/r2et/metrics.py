@@ -36,13 +36,23 @@ def auc(model: nn.Module, x: Tensor, y: Tensor, chunk_size: int | None = None) -
     """
     check_inputs(x)
     check_labels(y, len(x))
-    # what it imports in turn draws a random number
-    with random_states_kept(x.device):
-        from sklearn.metrics import roc_auc_score
     rows = _rows_at_once(x, chunk_size)
     with measuring(model, x, gradient=False):
         logits = _logits(model, x, rows)
-    check_labels(y, len(x), logits.shape[1])
+    return auc_of_logits(logits, y)
+
+
+def auc_of_logits(logits: Tensor, y: Tensor) -> float:
+    """The same from logits (N, C) and their labels (N,).
+
+    >>> auc_of_logits(torch.tensor([[0.0, -1.0], [0.0, 2.0], [0.0, 1.0], [0.0, 3.0]]), torch.tensor([0, 0, 1, 1]))
+    0.75
+    """
+    check_kind("logits", logits, Tensor, "model(x)")
+    # what it imports in turn draws a random number
+    with random_states_kept(logits.device):
+        from sklearn.metrics import roc_auc_score
+    check_labels(y, len(logits), logits.shape[1])
     present = y.unique().tolist()
     if len(present) < 2:
         raise InputError(

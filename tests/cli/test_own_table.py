@@ -156,7 +156,7 @@ def test_an_interrupt_keeps_what_is_done(run, folder, tmp_path, monkeypatch):
     from r2et.auditing import chunks
 
     seen = []
-    chunk = chunks.Plan._chunk
+    chunk = chunks._Chunks._chunk
 
     def interrupted(self, rows, *rest):
         if seen:
@@ -164,7 +164,7 @@ def test_an_interrupt_keeps_what_is_done(run, folder, tmp_path, monkeypatch):
         seen.append(rows)
         return chunk(self, rows, *rest)
 
-    monkeypatch.setattr(chunks.Plan, "_chunk", interrupted)
+    monkeypatch.setattr(chunks._Chunks, "_chunk", interrupted)
     monkeypatch.setattr("r2et.predictors.subjects.Subject.rows_at_once", 5)
     page = tmp_path / "report.html"
     found = run("audit", folder / "plain", "--data", folder / "people.csv", *QUICK, "--report", page)

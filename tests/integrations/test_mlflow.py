@@ -37,9 +37,10 @@ def test_metrics_parameters_and_the_report(audit, run, tmp_path):
     assert found["explanations/thickness"] == pytest.approx(float(audit.thickness.mean()))
     assert logged.params["explanations/k"] == "2"
     assert logged.params["explanations/budget"] == "fast"
+    assert logged.params["explanations/radii_reason"] == audit.settings.radii_reason
     mlflow.artifacts.download_artifacts(run_id=run.info.run_id, dst_path=str(tmp_path / "back"))
     (page,) = (tmp_path / "back").rglob("report.html")
-    audit.to_html(tmp_path / "same.html")
+    r2et.report.write(audit, tmp_path / "same.html")
     assert page.read_text() == (tmp_path / "same.html").read_text()
     (content,) = (tmp_path / "back").rglob("audit.json")
     assert json.loads(content.read_text()) == json.loads(json.dumps(audit.to_dict()))

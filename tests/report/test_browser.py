@@ -8,7 +8,7 @@ from torch import nn
 
 import r2et
 from tests.models_with_answers import linear, mlp, normal
-from tests.report.contents import NASTY, flips_where_told
+from tests.report.audits import NASTY, flips_where_told
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -27,7 +27,7 @@ def files(tmp_path_factory):
     model, x, y = flips_where_told()
     options = {"feature_names": NASTY, "class_names": ["<script>alert(1)</script>", "yes"], "name": NASTY[0]}
     table = r2et.audit(model, x, y, k=1, radii=(0.05, 0.5), **options, **QUICK)
-    table.to_html(folder / "table.html")
+    r2et.report.write(table, folder / "table.html")
 
     torch.manual_seed(0)
     cnn = r2et.models.CNN(1, 10, 3, filters=(2, 2), hidden=(4, 4), activation="softplus", pool="avg")
@@ -35,7 +35,7 @@ def files(tmp_path_factory):
     images = normal(8, 1, 10, 10).float()
     labels = torch.arange(8) % 3
     image = r2et.audit(cnn, images, labels, k=15, radii=(2.0,), layout=layout, certificate=False, **QUICK)
-    image.to_html(folder / "image.html")
+    r2et.report.write(image, folder / "image.html")
 
     rows = normal(12, 6, seed=3)
     known = (rows[:, 0] > 0).long()

@@ -15,7 +15,7 @@ from r2et.errors import InputError
 from r2et.report import charts, embedding, images, words
 from r2et.report.page import fragile_features
 from tests.models_with_answers import Siamese, linear, mlp, normal
-from tests.report.contents import NASTY, flips_where_told, random_content
+from tests.report.audits import NASTY, flips_where_told, random_audit
 
 X = normal(16, 5, seed=3)
 Y = (X[:, 0] > 0).long()
@@ -95,13 +95,13 @@ def test_the_verdict_counts_the_rows_that_flip(told, page):
 def test_accuracy_and_a_missing_auc(told, page):
     assert "accuracy 90.0 %" in page.text
     assert "AUC 0." in page.text
-    one_class = report.render(replace(told.content(), auc=float("nan")))
+    one_class = report.render(replace(told, auc=float("nan")))
     assert "There is no AUC: the labels hold one class only." in Page(one_class).text
     assert "nan" not in Page(one_class).text.lower()
 
 
 def test_the_features_that_come_and_go(told):
-    found = fragile_features(told.content())
+    found = fragile_features(told)
     assert [(entry["name"], entry["leaves"], entry["enters"]) for entry in found] == [
         (NASTY[1], pytest.approx(0.2), pytest.approx(0.1)),
         (NASTY[0], pytest.approx(0.1), pytest.approx(0.2)),  # row 6 loses it, rows 4 and 5 gain it
@@ -200,11 +200,11 @@ def test_models_are_compared_side_by_side():
 
 
 def test_only_audits_of_the_same_rows_are_compared():
-    first, other = random_content(20, 9, 3), random_content(21, 9, 3)
+    first, other = random_audit(20, 9, 3), random_audit(21, 9, 3)
     with pytest.raises(InputError, match=r"rows is 20 for 'a', but 21 for 'b'"):
         report.render({"a": first, "b": other})
     with pytest.raises(InputError, match="k is 3"):
-        report.render({"a": first, "b": random_content(20, 9, 2)})
+        report.render({"a": first, "b": random_audit(20, 9, 2)})
     labels = replace(first.samples, labels=1 - first.samples.labels)
     with pytest.raises(InputError, match="their labels differ"):
         report.render({"a": first, "b": replace(first, samples=labels)})
@@ -213,7 +213,7 @@ def test_only_audits_of_the_same_rows_are_compared():
 
 
 def test_other_radii_are_not_compared():
-    _, full = words.comparison([random_content(5, 9, 3), random_content(5, 9, 3, radii=(0.2,))])
+    _, full = words.comparison([random_audit(5, 9, 3), random_audit(5, 9, 3, radii=(0.2,))])
     assert "different radii" in full
 
 
@@ -222,7 +222,7 @@ def test_other_radii_are_not_compared():
 
 @pytest.mark.parametrize(("rows", "n", "k"), [(1000, 100, 8), (10_000, 2000, 50), (10_000, 9, 8)])
 def test_a_report_stays_small(rows, n, k):
-    text = report.render(random_content(rows, n, k))
+    text = report.render(random_audit(rows, n, k))
     assert len(text.encode()) < 1.6e6
     data = Page(text).data
     assert data["total"] == rows
@@ -233,15 +233,15 @@ def test_a_report_stays_small(rows, n, k):
 
 
 def test_the_most_fragile_rows_are_among_those_shown():
-    content = random_content(5000, 100, 8)
-    chosen = embedding.chosen_rows([content])
+    audit = random_audit(5000, 100, 8)
+    chosen = embedding.chosen_rows([audit])
     assert chosen == sorted(set(chosen))
-    assert set(content.samples.most_fragile()[:300].tolist()) <= set(chosen)
+    assert set(audit.samples.most_fragile()[:300].tolist()) <= set(chosen)
     assert max(b - a for a, b in itertools.pairwise(chosen)) < 50
 
 
 def test_the_date_and_the_title_are_free():
-    text = report.render(random_content(5, 4, 1), title="A & B", date=datetime.date(2026, 1, 2))
+    text = report.render(random_audit(5, 4, 1), title="A & B", date=datetime.date(2026, 1, 2))
     assert "<title>A &amp; B</title>" in text
     assert "2026-01-02" in text
 
@@ -315,8 +315,8 @@ def test_neurons_are_called_neurons():
 
 
 def test_an_interrupted_audit_says_so():
-    content = replace(random_content(20, 9, 3), requested=400)
-    assert "Interrupted. Only the first 20 of 400 inputs were audited" in Page(report.render(content)).text
+    audit = replace(random_audit(20, 9, 3), requested=400)
+    assert "Interrupted. Only the first 20 of 400 inputs were audited" in Page(report.render(audit)).text
 
 
 def test_one_feature_more_than_k():
@@ -330,8 +330,8 @@ def inside(x, y):
 
 
 def test_lines_stay_inside_their_frame():
-    content = random_content(50, 9, 3)
-    chart = charts.bracket(content, charts.radius_span([content]))
+    audit = random_audit(50, 9, 3)
+    chart = charts.bracket(audit, charts.radius_span([audit]))
     lines = re.findall(r'points="([^"]+)"', chart)
     assert lines
     for points in lines:
@@ -340,7 +340,7 @@ def test_lines_stay_inside_their_frame():
 
 
 def test_bars_stay_inside_their_frame():
-    chart = charts.histogram(random_content(50, 9, 3), 0.0)
+    chart = charts.histogram(random_audit(50, 9, 3), 0.0)
     bars = re.findall(r'<rect class="bar" x="([^"]+)" y="([^"]+)" width="([^"]+)" height="([^"]+)"', chart)
     assert bars
     for x, y, width, height in (map(float, bar) for bar in bars):
@@ -349,5 +349,5 @@ def test_bars_stay_inside_their_frame():
 
 
 def test_a_file_is_written_in_utf8(told, tmp_path):
-    told.to_html(tmp_path / "report.html")
+    report.write(told, tmp_path / "report.html")
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == report.render(told)

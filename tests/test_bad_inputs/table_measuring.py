@@ -294,6 +294,8 @@ MEASURING = [
     ),
     row("attacks.WorstCase: keep", lambda: attacks.WorstCase(k=2, radius=1, keep="last"), "keep='last'"),
     # --- metrics ------------------------------------------------------------------------------------------------
+    row("metrics.auc_of_logits: logits", lambda: metrics.auc_of_logits([[0, 1]], Y), "logits=[[0, 1]]"),
+    row("metrics.auc_of_logits: labels", lambda: metrics.auc_of_logits(X[:, :2], Y[:3]), "3 labels for 5 rows"),
     row("metrics.auc: y is a list", lambda: metrics.auc(NET, X, Y.tolist()), "list"),
     row("metrics.auc: y is too short", lambda: metrics.auc(NET, X, Y[:3]), "3 labels for 5 rows"),
     row("metrics.auc: one class", lambda: metrics.auc(NET, X, Y * 0), "two classes", "0"),

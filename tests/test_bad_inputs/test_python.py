@@ -32,6 +32,9 @@ WITHOUT_A_ROW = {
             "AttackResult",
             "Audit",
             "auditing.AttackRow",
+            "auditing.AuditSettings",
+            "auditing.Picture",
+            "auditing.Samples",
             "tables.Encoding",
             "FitResult",
             "certificates.StatisticalStability",
@@ -43,10 +46,6 @@ WITHOUT_A_ROW = {
             "predictors.Program",
             "predictors.Subject",
             "objectives.Loss",
-            "report.Content",
-            "report.Picture",
-            "report.Proof",
-            "report.Samples",
             "stability.ThicknessBounds",
             "recipes.Candidate",
             "validate.Finding",
@@ -168,9 +167,9 @@ def test_a_report_that_cannot_be_written(small_audit, tmp_path) -> None:
     (tmp_path / "file").touch()
     for path, words in ((5, "path=5"), (None, "path=None"), (tmp_path / "file" / "a.html", "cannot write")):
         with pytest.raises(InputError, match=words):
-            small_audit.to_html(path)
+            r2et.report.write(small_audit, path)
     with pytest.raises(InputError, match=r"cannot write .*it is a folder"):
-        small_audit.to_html(tmp_path)
+        r2et.report.write(small_audit, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 

@@ -1,7 +1,7 @@
 """One call: a model and data in, everything r2et can say about its explanations out, side by side."""
 
-from r2et.auditing.result import AttackRow, Audit
+from r2et.auditing.result import AttackRow, Audit, AuditSettings
 from r2et.auditing.running import audit
-from r2et.report.content import Samples
+from r2et.auditing.samples import Picture, Samples
 
-__all__ = ["AttackRow", "Audit", "Samples", "audit"]
+__all__ = ["AttackRow", "Audit", "AuditSettings", "Picture", "Samples", "audit"]

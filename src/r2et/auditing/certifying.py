@@ -22,7 +22,7 @@ class Certifier:
         reason: why there is no certificate, or not one of all rows; "" = there is one of all rows.
     """
 
-    def __init__(self, model: nn.Module, x: Tensor, k: int, explainer: Explainer, wanted: bool) -> None:
+    def __init__(self, model: nn.Module, x: Tensor, k: int, explainer: Explainer, *, wanted: bool) -> None:
         self.model, self.k, self.explainer = model, k, explainer
         self.wanted: list[int] = []
         self.reason = "It was not asked for."

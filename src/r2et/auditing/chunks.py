@@ -1,24 +1,31 @@
-"""What is done with each chunk of rows: attacks, thickness, faithfulness, certificate, pictures."""
+"""The run of an audit: one look at the model, then each chunk of rows is attacked, measured and certified."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from r2et import metrics
+from r2et import metrics, validate
 from r2et.attacks import Attack, AttackResult
 from r2et.auditing.certifying import Certifier
-from r2et.auditing.collecting import Part, draw, sample_rows
+from r2et.auditing.inputs import Names, read_names
+from r2et.auditing.parts import Part, Run, draw, sample_rows
+from r2et.auditing.planning import Plan
+from r2et.auditing.samples import Picture, Samples
 from r2et.data.layouts import ImageLayout
-from r2et.domain import Domain
 from r2et.explainers import Activation, Explainer
+from r2et.numerics.attention import math_attention
+from r2et.numerics.checks import check_labels, check_logits
+from r2et.numerics.preflight import measuring
+from r2et.numerics.values import check_k
 from r2et.progress import progress_bar
-from r2et.report.content import Picture
 from r2et.stability import thickness
 from r2et.stability.neighbours import Neighbours
 
+#: values of inputs that the model is checked on
+CHECKED = 2**22
 #: rows whose pictures are kept
 PICTURES = 24
 
@@ -53,87 +60,153 @@ class RowNeighbours(Neighbours):
         return (torch.add(x, part, alpha=self.sigma) for part in drawn)
 
 
+def run(plan: Plan) -> Run:
+    """Look at the model once, then work chunk by chunk; Ctrl-C ends it after the last whole chunk."""
+    options = plan.options
+    # attention has a second derivative by the math kernel alone
+    with math_attention(), measuring(plan.model, plan.x):
+        logits = _logits(plan.model, plan.x, plan.chunk)
+        check_labels(plan.y, len(plan.x), logits.shape[1])
+        features = options.explainer(plan.model, plan.x[:1]).shape[-1]
+        check_k(options.k, features)
+        names = _names(plan, features, logits.shape[1])
+        certifier = Certifier(plan.model, plan.x, options.k, options.explainer, wanted=options.certificate)
+        few = max(64, CHECKED // plan.x[0].numel())
+        validation = validate.check(plan.model, plan.x[:few], k=options.k, explainer=options.explainer)
+        parts, pictures = _Chunks(plan, logits, certifier).work()
+    return Run(
+        logits=logits,
+        features=features,
+        names=names,
+        validation=validation,
+        parts=parts,
+        pictures=pictures,
+        uncertified=certifier.reason,
+    )
+
+
+def _logits(model: nn.Module, x: Tensor, size: int) -> Tensor:
+    with torch.no_grad():
+        parts = [model(part) for part in x.split(size)]
+    if not isinstance(parts[0], Tensor) or parts[0].ndim != 2:
+        check_logits(parts[0], len(x[:size]))
+    # judged together: a single row of logits can look like probabilities by chance
+    logits = torch.cat(parts)
+    check_logits(logits, len(x))
+    return logits
+
+
+def _names(plan: Plan, features: int, classes: int) -> Names:
+    options = plan.options
+    return read_names(
+        options.feature_names if options.feature_names is not None else plan.columns or None,
+        options.class_names,
+        options.layout,
+        options.explainer,
+        features,
+        plan.x[0].numel() // options.explainer.inputs,
+        classes,
+    )
+
+
+#: a picture, and how many salient features its row lost
+_Ranked = tuple[float, Picture]
+
+
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """What is to be done with every chunk."""
+class _Chunks:
+    """The rows of a plan, chunk by chunk."""
 
-    model: nn.Module
-    x: Tensor
-    y: Tensor
+    plan: Plan
     logits: Tensor
-    k: int
-    explainer: Explainer
-    domain: Domain | None
-    radii: list[float]
-    seed: int
-    attacks: list[Attack]
     certifier: Certifier
-    layout: ImageLayout | None
 
-    @property
-    def sigma(self) -> float:
-        """Of the neighbours of thickness: about as far away as the smallest radius."""
-        return float(self.radii[0] / self.x[0].numel() ** 0.5)
-
-    def run(self, size: int, progress: bool) -> tuple[list[Part], list[Picture]]:
-        """What was found chunk by chunk, and the pictures; Ctrl-C ends it after the last whole chunk."""
+    def work(self) -> tuple[list[Part], list[Picture]]:
+        """What was found in each chunk, and the pictures of the most fragile rows."""
+        plan = self.plan
         parts: list[Part] = []
-        pictures: list[tuple[float, Picture]] = []
-        alone = len(self.x) <= size
-        total = len(self.x) * sum(map(self._cost, self.attacks))
-        with progress_bar("audit", total, progress and not alone) as advance:
+        ranked: list[_Ranked] = []
+        total = len(plan.x) * sum(map(self._cost, plan.attacks))
+        with progress_bar("audit", total, plan.options.progress and not self._alone) as advance:
             try:
-                for first in range(0, len(self.x), size):
-                    part, drawn = self._chunk(slice(first, first + size), progress and alone, advance)
+                for first in range(0, len(plan.x), plan.chunk):
+                    part, pictures = self._chunk(slice(first, first + plan.chunk), advance)
                     parts.append(part)
-                    pictures = sorted([*pictures, *drawn], key=lambda found: (-found[0], found[1].row))[:PICTURES]
+                    ranked = sorted([*ranked, *pictures], key=lambda entry: (-entry[0], entry[1].row))[:PICTURES]
             except KeyboardInterrupt:
                 if not parts:
                     raise
-        return parts, [picture for _, picture in pictures]
+        return parts, [picture for _, picture in ranked]
+
+    @property
+    def _alone(self) -> bool:
+        """Whether there is one chunk only: then each attack shows how far it is."""
+        return len(self.plan.x) <= self.plan.chunk
 
     def _cost(self, attack: Attack) -> int:
-        return attack.iterations() * len(self.radii)
+        return attack.iterations() * len(self.plan.radii)
 
-    def _chunk(
-        self, rows: slice, progress: bool, advance: Callable[[int], None]
-    ) -> tuple[Part, list[tuple[float, Picture]]]:
-        x = self.x[rows]
-        found: list[list[AttackResult]] = []
-        for attack in self.attacks:
-            found.append(
-                attack(self.model, x, domain=self.domain, seed=self.seed, progress=progress, radii=self.radii)
-            )
-            advance(self._cost(attack) * len(x))
-        noise, worst = found[0], found[-1]
-        samples = sample_rows(x, self.logits[rows], self.y[rows], self.k, self.explainer, worst, noise, self.radii)
+    def _chunk(self, rows: slice, advance: Callable[[int], None]) -> tuple[Part, list[_Ranked]]:
+        plan, options = self.plan, self.plan.options
+        x = plan.x[rows]
+        results = self._attacked(x, advance)
+        samples = sample_rows(
+            x,
+            self.logits[rows],
+            plan.y[rows],
+            k=options.k,
+            explainer=options.explainer,
+            radii=plan.radii,
+            worst=results[-1],
+            noise=results[0],
+        )
         certificate, places = self.certifier(x, rows.start)
         if certificate is not None:
             samples.certified[places] = certificate.radius.double().cpu()
-        drawn: list[tuple[float, Picture]] = []
-        if self.layout is not None:
-            lost = samples.lost()
-            kept = lost.argsort(descending=True, stable=True)[:PICTURES].tolist()
-            made = draw(x, worst[-1], kept, rows.start, self.layout, self.explainer)
-            drawn = [(float(lost[picture.row - rows.start]), picture) for picture in made]
         part = Part(
             samples=samples,
-            precision=_stacked(found, lambda result: result.precision),
-            displaced=_stacked(found, lambda result: metrics.displaced(result, self.k)),
-            kept=_stacked(found, lambda result: result.kept),
-            distance=_stacked(found, lambda result: result.distance),
-            thickness=thickness(
-                self.model, x, self.k, explainer=self.explainer, neighbours=RowNeighbours(self.sigma, self.seed)
-            ),
-            faithfulness=_faithfulness(self.model, x, self.explainer),
+            precision=_stacked(results, lambda result: result.precision),
+            displaced=_stacked(results, lambda result: metrics.displaced(result, options.k)),
+            kept=_stacked(results, lambda result: result.kept),
+            distance=_stacked(results, lambda result: result.distance),
+            thickness=self._thickness(x),
+            faithfulness=_faithfulness(plan.model, x, options.explainer),
             certificate=certificate,
         )
-        return part, drawn
+        return part, self._pictures(x, samples, results[-1][-1], rows.start)
+
+    def _attacked(self, x: Tensor, advance: Callable[[int], None]) -> list[list[AttackResult]]:
+        """What each attack found at each radius."""
+        plan, options = self.plan, self.plan.options
+        progress = options.progress and self._alone
+        results = []
+        for attack in plan.attacks:
+            results.append(
+                attack(
+                    plan.model, x, domain=options.domain, seed=options.seed, progress=progress, radii=plan.radii
+                )
+            )
+            advance(self._cost(attack) * len(x))
+        return results
+
+    def _thickness(self, x: Tensor) -> Tensor:
+        options = self.plan.options
+        neighbours = RowNeighbours(self.plan.settings.thickness_sigma, options.seed)
+        return thickness(self.plan.model, x, options.k, explainer=options.explainer, neighbours=neighbours)
+
+    def _pictures(self, x: Tensor, samples: Samples, worst: AttackResult, first: int) -> list[_Ranked]:
+        layout, explainer = self.plan.options.layout, self.plan.options.explainer
+        if not isinstance(layout, ImageLayout):
+            return []
+        lost = samples.lost()
+        fragile = lost.argsort(descending=True, stable=True)[:PICTURES].tolist()
+        pictures = draw(x, worst, fragile, first=first, layout=layout, members=explainer.inputs)
+        return [(float(lost[picture.row - first]), picture) for picture in pictures]
 
 
-def _stacked(found: list[list[AttackResult]], value: Callable[[AttackResult], Tensor]) -> Tensor:
-    """One value a row of each attack and radius, (A, R, N)."""
-    return torch.stack([torch.stack([value(result) for result in results]) for results in found])
+def _stacked(results: Sequence[Sequence[AttackResult]], value: Callable[[AttackResult], Tensor]) -> Tensor:
+    """One value per row of each attack and radius, (A, R, N)."""
+    return torch.stack([torch.stack([value(result) for result in by_radius]) for by_radius in results])
 
 
 def _faithfulness(model: nn.Module, x: Tensor, explainer: Explainer) -> dict[str, float]:

@@ -1,119 +1,86 @@
-"""What one chunk of rows gives, and how chunks are put together."""
+"""From the chunks of a run to an Audit."""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from r2et import ranking
-from r2et.attacks import AttackResult
+from r2et import metrics
+from r2et.attacks import Attack
+from r2et.auditing.parts import Part, Run
+from r2et.auditing.planning import Plan
+from r2et.auditing.result import AttackRow, Audit
+from r2et.auditing.samples import Picture, Samples
 from r2et.certificates import Certificate
-from r2et.data.layouts import ImageLayout
-from r2et.explainers import Explainer
-from r2et.report.content import Picture, Samples
-
-#: input features of a row whose change is remembered
-MOVED = 10
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
-    """What was found for a chunk of N rows; A attacks, R radii.
-
-    Attributes:
-        samples: row by row.
-        precision, displaced, kept, distance: of each attack, radius and row, (A, R, N).
-        thickness: (N,).
-        faithfulness: means over the rows.
-        certificate: of the rows that were to be certified; None = there is none.
-    """
-
-    samples: Samples
-    precision: Tensor
-    displaced: Tensor
-    kept: Tensor
-    distance: Tensor
-    thickness: Tensor
-    faithfulness: dict[str, float] = field(default_factory=dict)
-    certificate: Certificate | None = None
-
-
-def sample_rows(
-    x: Tensor,
-    logits: Tensor,
-    labels: Tensor,
-    k: int,
-    explainer: Explainer,
-    worst: Sequence[AttackResult],
-    noise: Sequence[AttackResult],
-    radii: Sequence[float],
-) -> Samples:
-    """The samples of a chunk x (N, *features), from attacks at each radius; nothing is certified yet."""
-    before = _by_member(worst[0].before, explainer)
-    after = torch.stack([_by_member(result.after, explainer) for result in worst])
-    top, tops = ranking.top_k(before, k), ranking.top_k(after, k)
-    mask, masks = ranking.top_k_mask(before, k), ranking.top_k_mask(after, k)
-    delta = (worst[-1].x - x).flatten(start_dim=1)
-    moved = delta.abs().topk(min(MOVED, delta.shape[1]), dim=1).indices
-    probability = logits.softmax(1).amax(1)
-    return Samples(
-        radii=tuple(radii),
-        labels=labels.cpu(),
-        predicted=logits.argmax(1).cpu(),
-        probability=probability.cpu(),
-        top=top.int().cpu(),
-        top_scores=before.gather(-1, top).cpu(),
-        after=tops.int().cpu(),
-        after_scores=after.gather(-1, tops).cpu(),
-        precision=torch.stack([result.precision for result in worst]).cpu(),
-        distance=torch.stack([result.distance for result in worst]).cpu(),
-        noise=torch.stack([result.precision for result in noise]).cpu(),
-        moved=moved.int().cpu(),
-        moved_from=x.flatten(start_dim=1).gather(1, moved).cpu(),
-        moved_by=delta.gather(1, moved).cpu(),
-        certified=torch.full((len(x),), torch.nan, dtype=torch.float64),
-        in_top=mask.sum((0, 1)).cpu(),
-        leaves=(mask & ~masks).sum((1, 2)).cpu(),
-        enters=(masks & ~mask).sum((1, 2)).cpu(),
+def collect(plan: Plan, run: Run) -> Audit:
+    """The audit of the rows that are done."""
+    parts = run.parts
+    done = sum(len(part.samples) for part in parts)
+    logits, labels = run.logits[:done], plan.y[:done]
+    certificates = [part.certificate for part in parts if part.certificate is not None]
+    return Audit(
+        rows=done,
+        features=run.features,
+        k=plan.options.k,
+        accuracy=float((logits.argmax(1) == labels).double().mean()),
+        auc=metrics.auc_of_logits(logits, labels) if len(labels.unique()) > 1 else float("nan"),
+        thickness=torch.cat([part.thickness for part in parts]).detach().cpu(),
+        attacks=_attack_rows(plan, parts),
+        faithfulness=_faithfulness(parts, done),
+        validation=run.validation,
+        settings=replace(plan.settings, uncertified=run.uncertified),
+        name=plan.options.name,
+        feature_names=run.names.ranked,
+        input_names=run.names.inputs,
+        class_names=run.names.classes,
+        layout=plan.options.layout,
+        requested=len(plan.x),
+        certificate=join_certificates(certificates) if certificates else None,
+        samples=join_samples([part.samples for part in parts], plan.row_names[:done], run.pictures),
     )
 
 
-def _by_member(scores: Tensor, explainer: Explainer) -> Tensor:
-    """(N, n) or (N, 2, n) as (N, M, n)."""
-    return scores if explainer.inputs == 2 else scores.unsqueeze(1)
+def _faithfulness(parts: Sequence[Part], rows: int) -> dict[str, float]:
+    """Means over all rows, from the means of the chunks."""
+    return {
+        key: sum(part.faithfulness[key] * (len(part.samples) / rows) for part in parts)
+        for key in parts[0].faithfulness
+    }
 
 
-def draw(
-    x: Tensor, result: AttackResult, rows: Sequence[int], first: int, layout: ImageLayout, explainer: Explainer
-) -> list[Picture]:
-    """Pictures of some rows of a chunk whose first row has the number `first`; none if no pixel is ranked."""
-    _, height, width = layout.shape
-    members = explainer.inputs
-    shape = (members, *layout.shape)
-
-    def importance(scores: Tensor) -> Tensor | None:
-        flat = scores.reshape(members, -1)
-        if flat.shape[1] == layout.features:
-            flat = flat.reshape(shape).abs().sum(1).flatten(1)
-        return flat.reshape(members, height, width).cpu() if flat.shape[1] == height * width else None
-
-    found = []
-    for row in rows:
-        before, after = importance(result.before[row]), importance(result.after[row])
-        clean, moved = x[row].reshape(shape), result.x[row].reshape(shape)
-        if before is None or after is None:
-            return []
-        found.append(
-            Picture(
-                row=first + row,
-                pixels=layout.pixels(clean).clamp(0, 1).cpu(),
-                before=before,
-                after=after,
-                change=(layout.pixels(moved) - layout.pixels(clean)).sum(1).cpu(),
-            )
+def _attack_rows(plan: Plan, parts: Sequence[Part]) -> list[AttackRow]:
+    precision, displaced, kept, distance = (
+        torch.cat([getattr(part, name) for part in parts], dim=2)
+        for name in ("precision", "displaced", "kept", "distance")
+    )
+    return [
+        AttackRow(
+            attack=title,
+            radius=radius,
+            precision=float(precision[a, r].mean()),
+            displaced=float(displaced[a, r].mean()),
+            changed=float((precision[a, r] < 1).double().mean()),
+            sensitivity=float((~kept[a, r]).double().mean()),
+            distance=float(distance[a, r].mean()),
         )
-    return found
+        for r, radius in enumerate(plan.radii)
+        for a, title in enumerate(_titles(plan.attacks))
+    ]
+
+
+def _titles(attacks: Sequence[Attack]) -> list[str]:
+    """The names of attacks, with a number where two are of one class."""
+    names = [type(attack).__name__ for attack in attacks]
+    seen: Counter[str] = Counter()
+    titles = []
+    for name in names:
+        seen[name] += 1
+        titles.append(f"{name} {seen[name]}" if names.count(name) > 1 else name)
+    return titles
 
 
 def join_samples(parts: Sequence[Samples], row_names: Sequence[str], pictures: Sequence[Picture]) -> Samples:

@@ -1,6 +1,5 @@
 """What `audit` returns: figures, samples, a verdict, and the ways to hand them over."""
 
-import os
 import textwrap
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -9,9 +8,9 @@ import torch
 from torch import Tensor
 
 from r2et import validate
+from r2et.auditing.samples import Samples
 from r2et.certificates import Certificate
 from r2et.data.layouts import GraphLayout, ImageLayout
-from r2et.report.content import Content, Proof, Samples
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,6 +39,43 @@ class AttackRow:
     distance: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class AuditSettings:
+    """How an audit was computed.
+
+    Attributes:
+        radii: L2 budgets of the attacks, as they were asked for.
+        radii_reason: where they come from, in a sentence.
+        scale: standard deviation of a typical feature; None = no feature varies that may be moved.
+        attacks: each of them with its options, as text; the worst case is the last.
+        own_attacks: whether who ran the audit chose them.
+        recipe: by which to quote the worst case.
+        steps: of ERAttack, MSEAttack and attacks of their kind.
+        budget: of the worst case.
+        seed: of everything that was drawn.
+        explainer: with its options, as text.
+        thickness_sigma: standard deviation of the neighbours that thickness was measured over.
+        uncertified: why there is no certificate, or not one of all rows; "" = there is one of all rows.
+    """
+
+    radii: tuple[float, ...]
+    radii_reason: str
+    scale: float | None
+    attacks: tuple[str, ...]
+    own_attacks: bool
+    recipe: str
+    steps: int
+    budget: str
+    seed: int
+    explainer: str
+    thickness_sigma: float
+    uncertified: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
+
+
 @dataclass(frozen=True)
 class Audit:
     """What `audit` found.
@@ -55,8 +91,8 @@ class Audit:
         faithfulness: means of DFFOT, COMP and SUFF; empty for an explanation of neurons, which cannot be removed
             from an input. With more than 200 features K is the paper's 1, 5, 10, 20 and 50 % of them (App. B.1.4).
         validation: what `r2et.validate.check` found.
-        settings: how all of it was computed; `settings["certificate"]` says why there is no certificate, or not
-            one of all rows.
+        settings: how all of it was computed; `settings.uncertified` says why there is no certificate, or not one
+            of all rows.
         samples: what was found row by row.
         requested: how many inputs were to be audited: more than `rows` if the work was interrupted.
         certificate: of the rows whose `samples.certified` is not NaN; None if there is none.
@@ -78,7 +114,7 @@ class Audit:
     attacks: list[AttackRow]
     faithfulness: dict[str, float]
     validation: validate.Report = field(repr=False)
-    settings: dict[str, Any] = field(repr=False)
+    settings: AuditSettings = field(repr=False)
     samples: Samples = field(repr=False)
     requested: int
     certificate: Certificate | None = field(repr=False, default=None)
@@ -94,24 +130,45 @@ class Audit:
         """Whether every row was audited."""
         return self.rows == self.requested
 
+    @property
+    def worst(self) -> AttackRow:
+        """The attack and radius that displaced most."""
+        return max(self.attacks, key=lambda row: row.displaced)
+
+    @property
+    def image(self) -> tuple[int, int] | None:
+        """(height, width) if the ranked features are pixels."""
+        # pictures are there only if pixels are ranked
+        if isinstance(self.layout, ImageLayout) and self.samples.pictures:
+            return self.layout.shape[1], self.layout.shape[2]
+        return None
+
+    def curve(self, attack: str) -> list[tuple[float, float]]:
+        """Radius and mean P@k of one attack, by rising radius."""
+        return sorted((row.radius, row.precision) for row in self.attacks if row.attack == attack)
+
+    def certified_precision(self, radius: float) -> float | None:
+        """Mean P@k that no change of norm at most `radius` undercuts; None if there is no certificate."""
+        return None if self.certificate is None else float(self.certificate.precision_at(radius).mean())
+
     def verdict(self) -> str:
         """The worst finding in a sentence or two, computed from the figures."""
-        worst = max(self.attacks, key=lambda row: row.displaced)
+        worst = self.worst
         largest = max(row.radius for row in self.attacks)
         if worst.displaced == 0:
-            found = (
+            finding = (
                 f"No attack changed any of the top {self.k} features of any of the {self.rows} inputs, "
                 f"up to radius {largest:g}.{self._proven(largest)}"
             )
         else:
-            found = (
+            finding = (
                 f"A change of norm at most {worst.radius:g} that keeps the prediction replaces at least one of "
                 f"the top {self.k} features for {worst.changed:.0%} of the inputs, {worst.displaced:.1f} of "
                 f"{self.k} on average ({worst.attack})."
             )
         if self.complete:
-            return found
-        return f"{found} Interrupted: only the first {self.rows} of {self.requested} inputs were audited."
+            return finding
+        return f"{finding} Interrupted: only the first {self.rows} of {self.requested} inputs were audited."
 
     def _proven(self, radius: float) -> str:
         certified = self.samples.certified
@@ -142,7 +199,7 @@ class Audit:
         return "\n".join([*lines, "", self.validation.summary()])
 
     def _certificate_in_words(self) -> str:
-        reason = str(self.settings["certificate"])
+        reason = self.settings.uncertified
         if self.certificate is None:
             return f"no certificate: {reason}"
         curve = ", ".join(
@@ -182,7 +239,7 @@ class Audit:
             "certificate": None if self.certificate is None else self._certificate_figures(self.certificate),
             "faithfulness": self.faithfulness,
             "validation": self.validation.to_dict(),
-            "settings": self.settings,
+            "settings": self.settings.to_dict(),
         }
 
     def _certificate_figures(self, certificate: Certificate) -> dict[str, Any]:
@@ -196,64 +253,3 @@ class Audit:
                 for radius in self.samples.radii
             ],
         }
-
-    def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Write the report: one self-contained HTML file for a browser, on screen or on paper.
-
-        To compare several models in one report, use `r2et.report.write`.
-
-        >>> import r2et, tempfile
-        >>> x = torch.randn(20, 5)
-        >>> found = r2et.audit(r2et.models.MLP(5, 2), x, (x[:, 0] > 0).long(), k=2, radii=(0.5,), budget="fast")
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     found.to_html(f"{folder}/report.html")
-        """
-        from r2et import report
-
-        report.write(self, path)
-
-    def content(self) -> Content:
-        """What a report says about this model, as numbers and names."""
-        image = None
-        # pictures are there only if pixels are ranked
-        if isinstance(self.layout, ImageLayout) and self.samples.pictures:
-            image = (self.layout.shape[1], self.layout.shape[2])
-        return Content(
-            name=self.name,
-            rows=self.rows,
-            requested=self.requested,
-            features=self.features,
-            k=self.k,
-            accuracy=self.accuracy,
-            auc=self.auc,
-            verdict=self.verdict(),
-            attacks=[asdict(row) for row in self.attacks],
-            thickness=self.thickness.detach().cpu(),
-            spread=float(self.settings["thickness"]),
-            samples=self.samples,
-            feature_names=self.feature_names,
-            input_names=self.input_names,
-            class_names=self.class_names,
-            image=image,
-            proof=None if self.certificate is None else _proof(self.certificate, self.samples.radii),
-            no_proof=self.settings["certificate"],
-            faithfulness=self.faithfulness,
-            warnings=[asdict(finding) for finding in self.validation.findings],
-            settings=self.settings,
-            scale=self.settings["scale"],
-            notes=self.notes,
-        )
-
-
-def _proof(certificate: Certificate, attacked: tuple[float, ...]) -> Proof:
-    # four decades below the largest radius: certified radii can be far smaller than attacks
-    curve = (max(attacked) * 10 ** (-4 + number / 50) for number in range(200))
-    radii = sorted({*curve, *attacked})
-    return Proof(
-        method=certificate.method,
-        explanation=certificate.explanation,
-        assumptions=certificate.assumptions,
-        rows=len(certificate.limits),
-        radii=tuple(radii),
-        precision=tuple(float(certificate.precision_at(radius).mean()) for radius in radii),
-    )

@@ -14,12 +14,13 @@ from r2et.numerics.values import check_choice
 
 if TYPE_CHECKING:
     from r2et.auditing import Audit
-    from r2et.predictors import Subject
+    from r2et.predictors import OpenedModel, Subject
 
 
 @takes_subject
 def audit(
     options: SubjectOptions,
+    *,
     report: Annotated[Path | None, typer.Option(help="Write a page to show to others (.html).")] = None,
     compare: Annotated[
         str | None, typer.Option(help="Another model to set beside it, on the same rows: before and after.")
@@ -56,57 +57,67 @@ def audit(
     check_choice("budget", budget, ("fast", "standard", "thorough"))
     if report is not None:
         check_writable(report)
-    others = []
-    if compare is not None:
-        # arguments are those of a factory: a folder or a program has none
-        arguments = options.factory_arg if ":" in compare else None
-        others = [replace(options, model=compare, weights=compare_weights, factory_arg=arguments).open_model()]
-    elif compare_weights is not None:
-        raise InputError("--compare-weights belongs to --compare package.module:factory")
+    others = _others(options, compare, compare_weights)
     subjects = _with_own_names(options.subjects(limit, *others), options.model, compare)
-    k = min(subject.k for subject in subjects) if options.k is None else options.k
-    found: dict[str, Audit] = {}
-    interrupted = False
-    for subject in subjects:
-        try:
-            finding = subject.audit(
-                k,
-                radii=budgets,
-                steps=steps,
-                budget=budget,
-                attacks=attack,
-                seed=options.seed,
-                progress=interactive(options.as_json),
-            )
-        except KeyboardInterrupt:
-            if not found:
-                raise
-            interrupted = True
-            break
-        found[subject.name] = finding
-        # two models are compared at the same radii
-        budgets = tuple(finding.settings["radii"])
-        if not options.as_json:
-            _show(subject, finding, several=bool(others))
-        interrupted = not finding.complete
-        if interrupted:
-            break
+    settings = {"steps": steps, "budget": budget, "attacks": attack, "seed": options.seed}
+    audits, interrupted = _audits(subjects, options, budgets, settings)
     if report is not None:
-        _write(found, report)
+        _write(audits, report)
     if options.as_json:
-        first, *rest = found.values()
-        content: dict[str, Any] = {"model": options.model, "data": subjects[0].data, **first.to_dict()}
-        if rest:
-            content["compare"] = {"model": compare, **rest[0].to_dict()}
-        print_json(content)
+        _print_json(audits, options.model, subjects[0].data, compare)
     else:
-        if len(found) > 1:
-            _print_comparison(found)
+        if len(audits) > 1:
+            _print_comparison(audits)
         if report is not None:
             typer.echo(f"The report is in {report}")
     if interrupted:
         typer.echo("interrupted: what was done was kept", err=True)
         raise typer.Exit(130)
+
+
+def _others(options: SubjectOptions, compare: str | None, weights: Path | None) -> "list[OpenedModel]":
+    """The model of --compare, if there is one."""
+    if compare is not None:
+        # arguments are those of a factory: a folder or a program has none
+        arguments = options.factory_arg if ":" in compare else None
+        return [replace(options, model=compare, weights=weights, factory_arg=arguments).open_model()]
+    if weights is not None:
+        raise InputError("--compare-weights belongs to --compare package.module:factory")
+    return []
+
+
+def _audits(
+    subjects: "list[Subject]",
+    options: SubjectOptions,
+    radii: tuple[float, ...] | None,
+    settings: dict[str, Any],
+) -> "tuple[dict[str, Audit], bool]":
+    """One model after the other, shown as each is done; whether somebody pressed Ctrl-C."""
+    k = min(subject.k for subject in subjects) if options.k is None else options.k
+    audits: dict[str, Audit] = {}
+    for subject in subjects:
+        try:
+            finding = subject.audit(k, radii=radii, progress=interactive(options.as_json), **settings)
+        except KeyboardInterrupt:
+            if not audits:
+                raise
+            return audits, True
+        audits[subject.name] = finding
+        # two models are compared at the same radii
+        radii = finding.settings.radii
+        if not options.as_json:
+            _show(subject, finding, several=len(subjects) > 1)
+        if not finding.complete:
+            return audits, True
+    return audits, False
+
+
+def _print_json(audits: "dict[str, Audit]", model: str, data: str, compare: str | None) -> None:
+    first, *rest = audits.values()
+    content: dict[str, Any] = {"model": model, "data": data, **first.to_dict()}
+    if rest:
+        content["compare"] = {"model": compare, **rest[0].to_dict()}
+    print_json(content)
 
 
 def _with_own_names(subjects: "list[Subject]", *sources: str | None) -> "list[Subject]":
@@ -123,18 +134,18 @@ def _with_own_names(subjects: "list[Subject]", *sources: str | None) -> "list[Su
     return [replace(subject, name=name) for subject, name in zip(subjects, names, strict=True)]
 
 
-def _show(subject: "Subject", finding: "Audit", several: bool) -> None:
+def _show(subject: "Subject", finding: "Audit", *, several: bool) -> None:
     if several:
         typer.echo(f"--- {subject.name} " + "-" * max(0, 75 - len(subject.name)))
     typer.echo(finding.summary())
     typer.echo(f"\n{subject.data}: {subject.rows}\n")
 
 
-def _print_comparison(found: "dict[str, Audit]") -> None:
+def _print_comparison(audits: "dict[str, Audit]") -> None:
     worst = {
-        name: [row for row in finding.attacks if row.attack == "WorstCase"] for name, finding in found.items()
+        name: [row for row in finding.attacks if row.attack == "WorstCase"] for name, finding in audits.items()
     }
-    first = next(iter(found.values()))
+    first = next(iter(audits.values()))
     columns = ["model", "accuracy", "AUC", *(f"P@{first.k} at {row.radius:g}" for row in worst[first.name])]
     rows = [
         [
@@ -143,14 +154,14 @@ def _print_comparison(found: "dict[str, Audit]") -> None:
             f"{finding.auc:.4f}",
             *(f"{100 * row.precision:.1f}" for row in worst[name]),
         ]
-        for name, finding in found.items()
+        for name, finding in audits.items()
     ]
     print_table("Under the worst case found", columns, rows)
 
 
-def _write(found: "dict[str, Audit]", path: Path) -> None:
+def _write(audits: "dict[str, Audit]", path: Path) -> None:
     from r2et import report
 
     # models are compared on the same rows: one that was interrupted has fewer
-    complete = {name: finding for name, finding in found.items() if finding.complete}
-    report.write(complete or found, path)
+    complete = {name: finding for name, finding in audits.items() if finding.complete}
+    report.write(complete or audits, path)

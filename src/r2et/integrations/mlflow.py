@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from r2et import report
 from r2et.auditing import Audit
 from r2et.numerics.values import check_kind, check_text
 
@@ -33,12 +34,14 @@ def log_audit(audit: Audit, name: str = "explanations") -> dict[str, float]:
     # MLflow's stores do not all take NaN, which is the AUC of one class
     found = {f"{name}/{key}": value for key, value in metrics.items() if value == value}
     settings: dict[str, Any] = {"k": audit.k, "rows": audit.rows, "features": audit.features}
-    settings |= {key: value for key, value in audit.settings.items() if isinstance(value, int | float | str)}
+    settings |= {
+        key: value for key, value in audit.settings.to_dict().items() if isinstance(value, int | float | str)
+    }
     mlflow.log_metrics(found)
     mlflow.log_params({f"{name}/{key}": value for key, value in settings.items()})
     mlflow.log_dict(audit.to_dict(), f"{name}/audit.json")
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "report.html"
-        audit.to_html(page)
+        report.write(audit, page)
         mlflow.log_artifact(str(page), name)
     return found

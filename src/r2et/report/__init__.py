@@ -1,20 +1,15 @@
-"""Reports and pictures, from numbers and names alone: nothing here knows a model.
+"""Reports and pictures, from audits, numbers and names: nothing here knows a model.
 
 `write` makes the HTML report of one or several audits. Every other function returns a matplotlib Figure, needs
 matplotlib (`r2et[plots]`), and neither shows it nor writes a file.
 """
 
 from r2et.report.connectome import connectome_circle, connectome_matrix, lobes
-from r2et.report.content import Content, Picture, Proof, Samples
 from r2et.report.magnitude import magnitude_by_rank
 from r2et.report.page import render, write
 from r2et.report.pictures import saliency_grid, saliency_pair
 
 __all__ = [
-    "Content",
-    "Picture",
-    "Proof",
-    "Samples",
     "connectome_circle",
     "connectome_matrix",
     "lobes",

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 import torch
 from markupsafe import Markup, escape
 
-from r2et.report.content import Content
+from r2et.auditing import Audit
+from r2et.certificates import Certificate
 from r2et.report.words import number, percent, percent_fine
 
 Across = Callable[[float], float]
@@ -15,25 +16,25 @@ WIDTH, HEIGHT = 460, 270
 LEFT, RIGHT, TOP, BOTTOM = 56, 16, 14, 50
 
 
-def bracket(content: Content, span: tuple[float, float]) -> Markup:
+def bracket(audit: Audit, span: tuple[float, float]) -> Markup:
     """P@k against the radius: certified from below, WorstCase from above, random noise.
 
     Args:
-        content: of the model.
+        audit: of the model.
         span: smallest and largest radius that are drawn, see `radius_span`.
     """
-    radii = content.samples.radii
+    radii = audit.samples.radii
     low, high = span
 
     def across(radius: float) -> float:
         return LEFT + (WIDTH - LEFT - RIGHT) * math.log(radius / low) / math.log(high / low)
 
-    worst = [point for point in content.curve("WorstCase") if low <= point[0] <= high]
-    noise = content.curve("NoiseAttack")
-    parts = [_shares(content.k), _radii(radii, low, across)]
+    worst = [point for point in audit.curve("WorstCase") if low <= point[0] <= high]
+    noise = audit.curve("NoiseAttack")
+    parts = [_shares(audit.k), _radii(radii, low, across)]
     upper = _stairs(worst, low)
-    if content.proof is not None:
-        proven = list(zip(content.proof.radii, content.proof.precision, strict=True))
+    if audit.certificate is not None:
+        proven = _proven(audit.certificate, radii)
         below = [value for radius, value in proven if radius <= low]
         lower = [(low, below[-1] if below else 1.0), *((r, v) for r, v in proven if low < r <= high)]
         parts.append(f'<polygon class="band" points="{_points([*upper, *reversed(lower)], across)}"/>')
@@ -46,18 +47,23 @@ def bracket(content: Content, span: tuple[float, float]) -> Markup:
             for radius, value in points
         ]
     ends = ", ".join(f"{percent(value)} at norm {number(radius)}" for radius, value in worst)
-    described = (
-        f"Share of the {content.k} reasons that stay, against the norm of the change. Worst attack: {ends}."
-    )
+    described = f"Share of the {audit.k} reasons that stay, against the norm of the change. Worst attack: {ends}."
     return _svg(described, parts)
 
 
-def radius_span(contents: Sequence[Content]) -> tuple[float, float]:
+def _proven(certificate: Certificate, attacked: Sequence[float]) -> list[tuple[float, float]]:
+    """Points of the mean certified P@k by rising radius; those of the attacks are among them."""
+    # four decades below the largest radius: certified radii can be far smaller than attacks
+    curve = (max(attacked) * 10 ** (-4 + step / 50) for step in range(200))
+    return [(radius, float(certificate.precision_at(radius).mean())) for radius in sorted({*curve, *attacked})]
+
+
+def radius_span(audits: Sequence[Audit]) -> tuple[float, float]:
     """From where most rows are certified, but at most three decades, to the largest radius of all models."""
-    radii = [radius for content in contents for radius in content.samples.radii]
+    radii = [radius for audit in audits for radius in audit.samples.radii]
     lows = [min(radii) / 3]
-    for content in contents:
-        certified = content.samples.certified
+    for audit in audits:
+        certified = audit.samples.certified
         finite = certified[certified.isfinite() & (certified > 0)]
         if len(finite):
             lows.append(max(float(finite.quantile(0.05)), max(radii) * 1e-3))
@@ -66,11 +72,11 @@ def radius_span(contents: Sequence[Content]) -> tuple[float, float]:
 
 def _stairs(points: Sequence[tuple[float, float]], low: float) -> list[tuple[float, float]]:
     """A value holds until the next radius: more room never helps the explanation."""
-    found, value = [(low, 1.0)], 1.0
+    stairs, value = [(low, 1.0)], 1.0
     for radius, after in points:
-        found += [(radius, value), (radius, after)]
+        stairs += [(radius, value), (radius, after)]
         value = after
-    return found
+    return stairs
 
 
 def _down(share: float) -> float:
@@ -120,14 +126,14 @@ def _caption(text: str) -> str:
     return f'<text class="axis" x="{middle:.1f}" y="{HEIGHT - 6}" text-anchor="middle">{escape(text)}</text>'
 
 
-def thickness_floor(contents: Sequence[Content]) -> float:
+def thickness_floor(audits: Sequence[Audit]) -> float:
     """Where the histograms of all models begin: a round number below every thickness."""
-    return 1 - _round_up(1 - min(float(content.thickness.min()) for content in contents))
+    return 1 - _round_up(1 - min(float(audit.thickness.min()) for audit in audits))
 
 
-def histogram(content: Content, low: float) -> Markup:
+def histogram(audit: Audit, low: float) -> Markup:
     """How many rows have which thickness, from `low` to 1."""
-    values = content.thickness.double()
+    values = audit.thickness.double()
     bins = 20
     counts = torch.histc(values, bins, low, 1.0).tolist()
     most = max(counts)

@@ -72,17 +72,17 @@ class Change:
 def read(values: "Values", name: str) -> Tensor:
     """Finite numbers as a float64 tensor; the order of float32 scores and their ties stay as they are."""
     try:
-        made = torch.as_tensor(values).detach().cpu().double()
+        numbers = torch.as_tensor(values).detach().cpu().double()
         # sparse and nested ones have operations of their own
-        made = made.to_dense() if made.layout != torch.strided else made
-        bad = ~torch.isfinite(made)
+        numbers = numbers.to_dense() if numbers.layout != torch.strided else numbers
+        bad = ~torch.isfinite(numbers)
     except (TypeError, ValueError, RuntimeError) as error:
         told = in_words(error)
         raise InputError(f"{name} must be a tensor or an array, got {type(values).__name__}: {told}") from error
-    if made.numel() == 0 or bad.any():
-        what = f"{int(bad.sum())} values that are NaN or infinite" if made.numel() else "no values"
-        raise InputError(f"{name} of shape {tuple(made.shape)} has {what}: there is nothing to rank or draw")
-    return made
+    if numbers.numel() == 0 or bad.any():
+        what = f"{int(bad.sum())} values that are NaN or infinite" if numbers.numel() else "no values"
+        raise InputError(f"{name} of shape {tuple(numbers.shape)} has {what}: there is nothing to rank or draw")
+    return numbers
 
 
 def read_both(before: "Values", after: "Values") -> tuple[Tensor, Tensor]:
@@ -145,17 +145,17 @@ def mark_cells(axis: "Axes", cells: Mapping[str, Tensor], cell_points: float) ->
             [(x - half, y - half), (x + half, y - half), (x + half, y + half), (x - half, y + half)]
             for y, x in zip(rows.tolist(), columns.tolist(), strict=True)
         ]
-        made = PolyCollection(
+        outlines = PolyCollection(
             squares,
             facecolors="none",
             edgecolors=COLOURS[kind],
             linewidths=min(1.2, max(0.7, 0.2 * cell_points)),
             gid=kind,
         )
-        axis.add_collection(made, autolim=False)
+        axis.add_collection(outlines, autolim=False)
 
 
-def change_handles(k: int, what: str, kinds: Iterable[str] = COLOURS, arcs: bool = False) -> "list[Line2D]":
+def change_handles(k: int, what: str, kinds: Iterable[str] = COLOURS, *, arcs: bool = False) -> "list[Line2D]":
     """Entries of a legend: an outlined square or a line for each kind of change."""
     from matplotlib.lines import Line2D
 

@@ -70,8 +70,8 @@ def _lobe(region: str) -> str:
 
 def _side(region: str) -> int:
     """-1 = left hemisphere, 1 = right, 0 = the name does not say."""
-    found = _SIDE.search(region)
-    return 0 if found is None else -1 if found[1].lower().startswith("l") else 1
+    side = _SIDE.search(region)
+    return 0 if side is None else -1 if side[1].lower().startswith("l") else 1
 
 
 def connectome_matrix(
@@ -89,11 +89,11 @@ def connectome_matrix(
     them are named, of more the groups are. "tied" after P@k says that a tie decides a top-k set.
 
     Args:
-        before: explanation of the original graph, one score an edge, (edges,).
+        before: explanation of the original graph, one score per edge, (edges,).
         after: explanation of the attacked graph, likewise.
         layout: the regions and their edges.
         k: how many edges to mark; each is outlined in both triangles.
-        groups: one name a region; None = `lobes(layout.regions)`.
+        groups: one name per region; None = `lobes(layout.regions)`.
         title: such as the name of a method.
 
     >>> layout = GraphLayout(("a", "b", "c"), torch.zeros(3), torch.ones(3))
@@ -152,11 +152,11 @@ def connectome_circle(
     decides a top-k set.
 
     Args:
-        before: explanation of the original graph, one score an edge, (edges,).
+        before: explanation of the original graph, one score per edge, (edges,).
         after: explanation of the attacked graph, likewise.
         layout: the regions and their edges.
         k: size of the salient set.
-        groups: one name a region, to put regions together; None = `lobes(layout.regions)`.
+        groups: one name per region, to put regions together; None = `lobes(layout.regions)`.
         title: such as the name of a method.
 
     >>> layout = GraphLayout(("a_L", "a_R", "b_L"), torch.zeros(3), torch.ones(3))
@@ -221,7 +221,7 @@ def _read(
         )
     check_top(k, layout.features, tuple(first.shape))
     names = lobes(layout.regions) if groups is None else groups
-    check_kind("groups", names, (tuple, list), "a list of one name a region")
+    check_kind("groups", names, (tuple, list), "a list of one name per region")
     if len(names) != len(layout.regions):
         raise InputError(f"{len(names)} groups for {len(layout.regions)} regions")
     return torch.stack([first, second]), Change.between(first, second, k), names
@@ -233,7 +233,7 @@ def _grouped(groups: Sequence[str]) -> list[int]:
     return sorted(range(len(groups)), key=lambda i: (first[groups[i]], i))
 
 
-def _name_axis(axis: "Axes", regions: Sequence[str], groups: Sequence[str], first: bool) -> None:
+def _name_axis(axis: "Axes", regions: Sequence[str], groups: Sequence[str], *, first: bool) -> None:
     """Names of regions in the order they are drawn, or of their groups with lines between them."""
     starts = [i for i, name in enumerate(groups) if i == 0 or name != groups[i - 1]]
     if len(regions) <= _MOST_NAMES or len(starts) > _MOST_GROUPS:

@@ -8,7 +8,7 @@ import torch
 from markupsafe import Markup
 from torch import Tensor
 
-from r2et.report.content import Content, Samples
+from r2et.auditing import Audit, Samples
 
 #: numbers that the explorer may hold for all rows together, and rows
 NUMBERS, MOST_ROWS, FEWEST_ROWS = 110_000, 1000, 24
@@ -18,19 +18,19 @@ FRAGILE = 300
 SHOWN = 25
 
 
-def explorer(contents: Sequence[Content]) -> dict[str, Any]:
+def explorer(audits: Sequence[Audit]) -> dict[str, Any]:
     """The rows of the explorer, and the names of the features and classes that they mention."""
-    first = contents[0]
-    numbers = chosen_rows(contents)
+    first = audits[0]
+    numbers = chosen_rows(audits)
     models: list[dict[str, Any]] = [
         {
-            "name": content.name,
-            "k": content.k,
-            "radii": list(content.samples.radii),
-            "rows": {str(row): _row(content.samples, row) for row in numbers},
-            "order": [row for row in content.samples.most_fragile().tolist() if row in set(numbers)],
+            "name": audit.name,
+            "k": audit.k,
+            "radii": list(audit.samples.radii),
+            "rows": {str(row): _row(audit.samples, row) for row in numbers},
+            "order": [row for row in audit.samples.most_fragile().tolist() if row in set(numbers)],
         }
-        for content in contents
+        for audit in audits
     ]
     used, moved = set(), set()
     inputs = len(first.input_names)
@@ -54,21 +54,21 @@ def explorer(contents: Sequence[Content]) -> dict[str, Any]:
     }
 
 
-def chosen_rows(contents: Sequence[Content]) -> list[int]:
+def chosen_rows(audits: Sequence[Audit]) -> list[int]:
     """Numbers of the rows that are embedded, rising: the most fragile of the models, and others evenly spread."""
-    rows = contents[0].rows
-    samples = contents[0].samples
+    rows = audits[0].rows
+    samples = audits[0].samples
     listed = min(samples.top.shape[2], SHOWN) * samples.members
-    each = sum(2 * listed * (1 + len(c.samples.radii)) + 3 * c.samples.moved.shape[1] + 8 for c in contents)
+    each = sum(2 * listed * (1 + len(c.samples.radii)) + 3 * c.samples.moved.shape[1] + 8 for c in audits)
     limit = min(rows, MOST_ROWS, max(FEWEST_ROWS, NUMBERS // each))
     if limit == rows:
         return list(range(rows))
-    fragile = min(limit, FRAGILE) // len(contents)
-    found = {row for content in contents for row in content.samples.most_fragile()[:fragile].tolist()}
-    found |= {picture.row for content in contents for picture in content.samples.pictures}
-    left = limit - len(found)
-    found |= {position * rows // left for position in range(left)} if left > 0 else set()
-    return sorted(found)
+    fragile = min(limit, FRAGILE) // len(audits)
+    chosen = {row for audit in audits for row in audit.samples.most_fragile()[:fragile].tolist()}
+    chosen |= {picture.row for audit in audits for picture in audit.samples.pictures}
+    left = limit - len(chosen)
+    chosen |= {position * rows // left for position in range(left)} if left > 0 else set()
+    return sorted(chosen)
 
 
 def _row(samples: Samples, row: int) -> dict[str, Any]:
@@ -112,13 +112,13 @@ def _short(value: float, digits: int = 3) -> float:
     return float(f"{value:.{digits}g}")
 
 
-def as_json(content: Any) -> Markup:
+def as_json(value: Any) -> Markup:
     r"""JSON that can stand inside a script element: no name in it can end the element or begin a comment.
 
     >>> print(as_json({"name": "</script><!-- & co"}))
     {"name":"\u003c/script\u003e\u003c!-- \u0026 co"}
     """
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)

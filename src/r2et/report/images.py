@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor
 
-from r2et.report.content import Content, Picture
+from r2et.auditing import Audit, Picture
 
 #: larger pictures are made smaller
 SIDE = 96
@@ -62,18 +62,18 @@ def data_uri(pixels: Tensor) -> str:
     return "data:image/png;base64," + base64.b64encode(png.getvalue()).decode()
 
 
-def pictures(content: Content) -> list[Shown]:
+def pictures(audit: Audit) -> list[Shown]:
     """The pictures of the most fragile rows, row by row."""
     return [
-        _shown(content, picture, member)
-        for picture in content.samples.pictures
-        for member in range(content.samples.members)
+        _shown(audit, picture, member)
+        for picture in audit.samples.pictures
+        for member in range(audit.samples.members)
     ]
 
 
-def _shown(content: Content, picture: Picture, member: int) -> Shown:
+def _shown(audit: Audit, picture: Picture, member: int) -> Shown:
     height, width = picture.before.shape[1:]
-    samples = content.samples
+    samples = audit.samples
     before, after = (_members(ids[picture.row, member], height, width) for ids in (samples.top, samples.after[-1]))
     change = picture.change[member]
     largest = float(change.abs().max())
@@ -89,13 +89,13 @@ def _shown(content: Content, picture: Picture, member: int) -> Shown:
     )
 
 
-def maps(content: Content) -> list[Map]:
+def maps(audit: Audit) -> list[Map]:
     """Where reasons are, where they are lost and where new ones appear; none unless pixels are ranked."""
-    if content.image is None:
+    if audit.image is None:
         return []
-    height, width = content.image
-    samples = content.samples
-    found = []
+    height, width = audit.image
+    samples = audit.samples
+    shown_maps = []
     for title, counts in (
         ("among the reasons", samples.in_top),
         ("leave them", samples.leaves[-1]),
@@ -104,8 +104,8 @@ def maps(content: Content) -> list[Map]:
         shown = counts.double().reshape(-1, height, width).sum(0)
         most = float(shown.max())
         dark = 1 - (shown / most if most else shown)
-        found.append(Map(title, data_uri(_bytes(_smaller(dark.expand(3, -1, -1)))), int(most)))
-    return found
+        shown_maps.append(Map(title, data_uri(_bytes(_smaller(dark.expand(3, -1, -1)))), int(most)))
+    return shown_maps
 
 
 def _members(ids: Tensor, height: int, width: int) -> Tensor:
@@ -142,14 +142,14 @@ def _importance(values: Tensor, *marked: tuple[Tensor, tuple[int, int, int]]) ->
     return _bytes(shown)
 
 
-def _smaller(values: Tensor, largest: bool = False) -> Tensor:
+def _smaller(values: Tensor, *, largest: bool = False) -> Tensor:
     """(3, height, width) with no side above the limit: means, or largest values so that no mark is lost."""
     factor = -(-max(values.shape[1:]) // SIDE)
     if factor == 1:
         return values
     pool = F.max_pool2d if largest else F.avg_pool2d
-    found: Tensor = pool(values[None].float(), factor, ceil_mode=True)[0]
-    return found
+    smaller: Tensor = pool(values[None].float(), factor, ceil_mode=True)[0]
+    return smaller
 
 
 def _bytes(values: Tensor) -> Tensor:

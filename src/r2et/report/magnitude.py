@@ -29,7 +29,7 @@ def magnitude_by_rank(
     title: str = "",
     ylabel: str = "magnitude",
 ) -> "Figure":
-    """How fast the scores fall from the most to the least salient feature (Fig. 8): one curve a method.
+    """How fast the scores fall from the most to the least salient feature (Fig. 8): one curve per method.
 
     A curve is the mean over inputs of the magnitude at each rank, its band reaches from the 10th to the 90th
     percentile of the inputs. The step from rank k to k + 1 is the gap that keeps the top-k set together. The axis

@@ -7,15 +7,15 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from r2et.auditing import AttackRow, Audit
 from r2et.errors import InputError
 from r2et.files.writing import write_text
 from r2et.numerics.values import check_kind, check_path, check_text, quoted
 from r2et.report import charts, embedding, images, words
-from r2et.report.content import Content
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -24,18 +24,7 @@ if TYPE_CHECKING:
 FIRST, MOST = 12, 100
 
 
-class Audited(Protocol):
-    """What can be reported: an `r2et.auditing.Audit`."""
-
-    def content(self) -> Content:
-        """The numbers and names of the report."""
-
-
-def write(
-    audits: Audited | Content | Mapping[str, Audited | Content],
-    path: str | os.PathLike[str],
-    title: str = "",
-) -> None:
+def write(audits: Audit | Mapping[str, Audit], path: str | os.PathLike[str], *, title: str = "") -> None:
     """Write a report as one self-contained HTML file; an old one stays until the new one is whole.
 
     Args:
@@ -46,27 +35,23 @@ def write(
     >>> import r2et, tempfile, torch
     >>> x = torch.randn(20, 5)
     >>> y = (x[:, 0] > 0).long()
-    >>> made = [r2et.models.MLP(5, 2), r2et.models.Linear(5, 2)]
-    >>> network, linear = (r2et.audit(model, x, y, k=2, radii=(0.5,), budget="fast") for model in made)
+    >>> models = [r2et.models.MLP(5, 2), r2et.models.Linear(5, 2)]
+    >>> network, linear = (r2et.audit(model, x, y, k=2, radii=(0.5,), budget="fast") for model in models)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write({"network": network, "linear": linear}, f"{folder}/report.html")
     """
     check_path("path", path)
-    write_text(path, render(audits, title))
+    write_text(path, render(audits, title=title))
 
 
-def render(
-    audits: Audited | Content | Mapping[str, Audited | Content],
-    title: str = "",
-    date: datetime.date | None = None,
-) -> str:
+def render(audits: Audit | Mapping[str, Audit], *, title: str = "", date: datetime.date | None = None) -> str:
     """The report as text; arguments as in `write`, and the date that it carries (None = today)."""
     check_text("title", title)
     if date is not None:
         check_kind("date", date, datetime.date, "datetime.date(2024, 1, 1)")
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    contents = _contents(audits)
+    named = _named(audits)
     environment = Environment(
         loader=PackageLoader("r2et.report"),
         autoescape=True,
@@ -78,23 +63,23 @@ def render(
         number=words.number, percent=words.percent, percent_fine=words.percent_fine, values=words.in_words
     )
     script, style = (_source(environment, name) for name in ("page.js", "style.css"))
-    several = len(contents) > 1
+    several = len(named) > 1
     # one scale for all models
-    span, floor = charts.radius_span(contents), charts.thickness_floor(contents)
+    span, floor = charts.radius_span(named), charts.thickness_floor(named)
     page: str = environment.get_template("page.html").render(
-        title=title or _title(contents),
+        title=title or _title(named),
         date=(date or datetime.date.today()).isoformat(),
         version=_version(),
         several=several,
-        comparison=words.comparison(contents) if several else ("", ""),
-        models=[_model(content, span, floor) for content in contents],
-        first=contents[0],
-        embedded=embedding.as_json(data := embedding.explorer(contents)),
+        comparison=words.comparison(named) if several else ("", ""),
+        models=[_model(audit, span, floor) for audit in named],
+        first=named[0],
+        embedded=embedding.as_json(data := embedding.explorer(named)),
         shown=len(data["numbers"]),
         fragile=embedding.FRAGILE,
         listed=embedding.SHOWN,
         attack_words=words.ATTACKS,
-        attack_names={entry["attack"] for content in contents for entry in content.attacks},
+        attack_names={row.attack for audit in named for row in audit.attacks},
         faithfulness_words=words.FAITHFULNESS,
         script=script,
         style=style,
@@ -111,23 +96,23 @@ def _source(environment: "Environment", name: str) -> Markup:
     return Markup(environment.loader.get_source(environment, name)[0])
 
 
-def _contents(audits: Any) -> list[Content]:
-    given = audits if isinstance(audits, Mapping) else {"": audits}
-    if not given:
+def _named(audits: object) -> list[Audit]:
+    """One or several audits, each with the name that the page calls it by."""
+    by_name = audits if isinstance(audits, Mapping) else {"": audits}
+    if not by_name:
         raise InputError("there is no audit to report: give at least one")
-    found = []
-    for name, entry in given.items():
-        if not isinstance(entry, Content) and not callable(getattr(entry, "content", None)):
-            raise InputError(f"audits must be what r2et.audit returns, or several by name, got {quoted(entry)}")
-        content = entry if isinstance(entry, Content) else entry.content()
-        found.append(replace(content, name=str(name)) if name else content)
-    _check_comparable(found)
-    return found
+    named = []
+    for name, audit in by_name.items():
+        if not isinstance(audit, Audit):
+            raise InputError(f"audits must be what r2et.audit returns, or several by name, got {quoted(audit)}")
+        named.append(replace(audit, name=str(name)) if name else audit)
+    _check_comparable(named)
+    return named
 
 
-def _check_comparable(contents: Sequence[Content]) -> None:
-    first = contents[0]
-    for other in contents[1:]:
+def _check_comparable(audits: Sequence[Audit]) -> None:
+    first = audits[0]
+    for other in audits[1:]:
         for what, a, b in (
             ("rows", first.rows, other.rows),
             ("features", first.features, other.features),
@@ -149,8 +134,8 @@ def _check_comparable(contents: Sequence[Content]) -> None:
             )
 
 
-def _title(contents: Sequence[Content]) -> str:
-    names = [content.name for content in contents if content.name]
+def _title(audits: Sequence[Audit]) -> str:
+    names = [audit.name for audit in audits if audit.name]
     return "Do the reasons hold? " + (" and ".join(names) if names else "An audit of explanations")
 
 
@@ -161,70 +146,64 @@ def _version() -> str:
         return "(version unknown)"
 
 
-def _model(content: Content, span: tuple[float, float], floor: float) -> dict[str, Any]:
+def _model(audit: Audit, span: tuple[float, float], floor: float) -> dict[str, Any]:
     """One model as the template needs it."""
-    short, full = words.headline(content)
-    fragile = fragile_features(content)
+    short, full = words.headline(audit)
+    fragile = fragile_features(audit)
     return {
-        "content": content,
+        "audit": audit,
         "short": short,
         "full": full,
-        "bracket": charts.bracket(content, span),
-        "histogram": charts.histogram(content, floor),
-        "bracket_rows": _bracket_rows(content),
-        "proof": words.proof_in_words(content),
-        "thickness": words.thickness_in_words(content),
+        "bracket": charts.bracket(audit, span),
+        "histogram": charts.histogram(audit, floor),
+        "bracket_rows": _bracket_rows(audit),
+        "proof": words.proof_in_words(audit),
+        "thickness": words.thickness_in_words(audit),
         "features": fragile[:FIRST],
         "more_features": fragile[FIRST:MOST],
-        "untouched": content.features - len(fragile),
+        "untouched": audit.features - len(fragile),
         "beyond": max(0, len(fragile) - MOST),
-        "pictures": images.pictures(content),
-        "maps": images.maps(content),
-        "largest": max(content.samples.radii),
+        "pictures": images.pictures(audit),
+        "maps": images.maps(audit),
+        "largest": max(audit.samples.radii),
     }
 
 
-def _bracket_rows(content: Content) -> list[dict[str, float | None]]:
-    noise = dict(content.curve("NoiseAttack"))
-    return [
-        {
-            "radius": entry["radius"],
-            "proven": _proven_at(content, entry["radius"]),
-            "worst": entry["precision"],
-            "noise": noise[entry["radius"]],
-            "changed": entry["changed"],
-        }
-        for entry in content.attacks
-        if entry["attack"] == "WorstCase"
-    ]
+def _bracket_rows(audit: Audit) -> list[dict[str, float | None]]:
+    noise = dict(audit.curve("NoiseAttack"))
+    return [_bracket_row(audit, row, noise[row.radius]) for row in audit.attacks if row.attack == "WorstCase"]
 
 
-def _proven_at(content: Content, radius: float) -> float | None:
-    if content.proof is None:
-        return None
-    return dict(zip(content.proof.radii, content.proof.precision, strict=True)).get(radius)
+def _bracket_row(audit: Audit, worst: AttackRow, noise: float) -> dict[str, float | None]:
+    return {
+        "radius": worst.radius,
+        "proven": audit.certified_precision(worst.radius),
+        "worst": worst.precision,
+        "noise": noise,
+        "changed": worst.changed,
+    }
 
 
-def fragile_features(content: Content) -> list[dict[str, Any]]:
+def fragile_features(audit: Audit) -> list[dict[str, Any]]:
     """Features that enter or leave the salient set at the largest radius, most often first, then by importance.
 
     Returns:
         name, and the shares of all explanations in which it is salient, leaves and enters.
     """
-    samples = content.samples
+    samples = audit.samples
     leaves, enters, in_top = samples.leaves[-1], samples.enters[-1], samples.in_top
     total = len(samples) * samples.members
     weight = (leaves + enters) * (total + 1) + in_top
-    found = []
+    fragile = []
     for i in weight.argsort(descending=True, stable=True).tolist():
         if not (leaves[i] or enters[i] or in_top[i]):
             break
-        found.append(
+        fragile.append(
             {
-                "name": content.feature_names[i],
+                "name": audit.feature_names[i],
                 "in_top": float(in_top[i]) / total,
                 "leaves": float(leaves[i]) / total,
                 "enters": float(enters[i]) / total,
             }
         )
-    return found
+    return fragile

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
-from r2et.report.content import Content
+from r2et.auditing import Audit
 
 #: stands between a number and its unit; a line does not break there
 HARD_SPACE = "\u00a0"
@@ -44,38 +44,38 @@ def number(value: float | None, digits: int = 3) -> str:
     return sign + (f"{rounded:.10f}".rstrip("0").rstrip(".") if rounded else "0")
 
 
-def rows_called(content: Content, count: int | None = None) -> str:
+def rows_called(audit: Audit, count: int | None = None) -> str:
     """`inputs`, or `pairs of inputs`, in the singular for one."""
     one = count == 1
-    if content.samples.members == 2:
+    if audit.samples.members == 2:
         return "pair of inputs" if one else "pairs of inputs"
     return "input" if one else "inputs"
 
 
-def size_in_words(content: Content, radius: float) -> str:
+def size_in_words(audit: Audit, radius: float) -> str:
     """What a radius means in these data."""
     together = "all changes to one input taken together"
-    if content.scale is None:
+    if audit.settings.scale is None:
         return together
-    times = radius / content.scale
+    times = radius / audit.settings.scale
     how = "one standard deviation" if 0.95 < times < 1.05 else f"{number(times, 2)} standard deviations"
     return f"about {how} of a typical feature, {together}"
 
 
-def headline(content: Content) -> tuple[str, str]:
+def headline(audit: Audit) -> tuple[str, str]:
     """The finding in one short sentence, and in full."""
-    worst, k, rows = content.worst, content.k, content.rows
+    worst, k, rows = audit.worst, audit.k, audit.rows
     one_of, any_of = (f"at least one of the {k} reasons", f"any of the {k} reasons")
     if k == 1:
         one_of = any_of = "the one reason"
-    called = rows_called(content, rows)
-    largest = max(content.samples.radii)
-    if worst["displaced"] == 0:
+    called = rows_called(audit, rows)
+    largest = max(audit.samples.radii)
+    if worst.displaced == 0:
         tried = (
             f"No attack replaced {any_of} of any of the {rows:,} {called}, with changes up to norm "
-            f"{number(largest)} ({size_in_words(content, largest)})."
+            f"{number(largest)} ({size_in_words(audit, largest)})."
         )
-        certified = content.samples.certified
+        certified = audit.samples.certified
         if bool((certified == torch.inf).all()):
             return "Nothing can change these reasons.", (
                 f"{tried} None can: it is proven for changes of any size, because the explanation is the same "
@@ -87,41 +87,39 @@ def headline(content: Content) -> tuple[str, str]:
         return "No attack changed these reasons.", (
             f"{tried} That is not yet a proof: it is one for {percent(share)} of the {called}."
         )
-    affected = percent(worst["changed"])
+    affected = percent(worst.changed)
     return (
-        f"{affected} of these {rows_called(content)} can be given other reasons without changing the prediction.",
+        f"{affected} of these {rows_called(audit)} can be given other reasons without changing the prediction.",
         (
-            f"A change of norm at most {number(worst['radius'])} ({size_in_words(content, worst['radius'])}) that "
+            f"A change of norm at most {number(worst.radius)} ({size_in_words(audit, worst.radius)}) that "
             f"keeps the prediction replaces {one_of} for {affected} of these {rows:,} "
-            f"{called}, {worst['displaced']:.1f} of {k} on average (found by {worst['attack']})."
+            f"{called}, {worst.displaced:.1f} of {k} on average (found by {worst.attack})."
         ),
     )
 
 
-def comparison(contents: Sequence[Content]) -> tuple[str, str]:
+def comparison(audits: Sequence[Audit]) -> tuple[str, str]:
     """Which of several models loses fewest reasons, in short, and in full with what that costs in accuracy.
 
     All of them are compared at the largest radius that they share.
     """
-    shared = set.intersection(*(set(content.samples.radii) for content in contents))
+    shared = set.intersection(*(set(audit.samples.radii) for audit in audits))
     if not shared:
         return "Several models side by side.", "They were attacked at different radii: compare with care."
     radius = max(shared)
-    lost = [
-        max(entry["displaced"] for entry in content.attacks if entry["radius"] == radius) for content in contents
-    ]
-    k = contents[0].k
-    best = min(range(len(contents)), key=lambda position: lost[position])
-    others = [position for position in range(len(contents)) if position != best]
+    lost = [max(row.displaced for row in audit.attacks if row.radius == radius) for audit in audits]
+    k = audits[0].k
+    best = min(range(len(audits)), key=lambda position: lost[position])
+    others = [position for position in range(len(audits)) if position != best]
     if all(lost[position] == lost[best] for position in others):
         return "These models lose equally many reasons.", (
             f"At norm {number(radius)} each of them loses {lost[best]:.1f} of {k} on average."
         )
-    against = ", ".join(f"{lost[position]:.1f} for “{contents[position].name}”" for position in others)
-    accuracies = ", ".join(f"{percent_fine(contents[p].accuracy)} for “{contents[p].name}”" for p in others)
-    return f"“{contents[best].name}” loses fewest reasons.", (
+    against = ", ".join(f"{lost[position]:.1f} for “{audits[position].name}”" for position in others)
+    accuracies = ", ".join(f"{percent_fine(audits[p].accuracy)} for “{audits[p].name}”" for p in others)
+    return f"“{audits[best].name}” loses fewest reasons.", (
         f"Under the strongest attack of norm {number(radius)} it loses {lost[best]:.1f} of {k} reasons on "
-        f"average, against {against}. Its accuracy is {percent_fine(contents[best].accuracy)}, "
+        f"average, against {against}. Its accuracy is {percent_fine(audits[best].accuracy)}, "
         f"against {accuracies}."
     )
 
@@ -135,9 +133,9 @@ def percent_fine(share: float) -> str:
     return f"{100 * share:.1f}{HARD_SPACE}%"
 
 
-def thickness_in_words(content: Content) -> str:
+def thickness_in_words(audit: Audit) -> str:
     """Where most of the rows are, and the thinnest of them."""
-    values = content.thickness.double()
+    values = audit.thickness.double()
     thinnest = int(values.argmin())
     if bool((values == 1).all()):
         return "Every pair keeps its order, for every row."
@@ -149,20 +147,20 @@ def thickness_in_words(content: Content) -> str:
     )
 
 
-def proof_in_words(content: Content) -> str:
+def proof_in_words(audit: Audit) -> str:
     """What the certificate says about a typical row."""
-    if content.proof is None:
-        return f"There is no certificate. {content.no_proof}"
-    known = content.samples.certified[~content.samples.certified.isnan()]
+    if audit.certificate is None:
+        return f"There is no certificate. {audit.settings.uncertified}"
+    known = audit.samples.certified[~audit.samples.certified.isnan()]
     if bool((known == torch.inf).all()):
-        found = "It is proven that no change of any size replaces a reason."
+        proven = "It is proven that no change of any size replaces a reason."
     else:
         median = float(known.median())
-        found = (
+        proven = (
             f"It is proven that for half of the rows no change of norm below {number(median, 2)} replaces a "
             f"reason (smallest {number(float(known.min()), 2)}, largest {number(float(known.max()), 2)})."
         )
-    return f"{found} {content.no_proof}".strip()
+    return f"{proven} {audit.settings.uncertified}".strip()
 
 
 #: what the attacks do, for readers who have not heard of them

@@ -1,8 +1,6 @@
-"""What a report is made of: numbers and names, nothing that knows a model."""
+"""What an audit found row by row, and pictures of rows: numbers and names, nothing that knows a model."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -92,85 +90,3 @@ class Samples:
         """How many salient features WorstCase drove out, summed over the radii, (N,)."""
         # P@k is rounded: only as whole numbers of features do equal rows compare as equal
         return ((1 - self.precision.double()) * self.top.shape[-1] * self.members).sum(0).round()
-
-
-@dataclass(frozen=True, eq=False)
-class Proof:
-    """A certificate, for people.
-
-    Attributes:
-        method: how it was found.
-        explanation: the map that is certified, in words.
-        assumptions: what it rests on.
-        rows: for how many rows it was computed.
-        radii, precision: points of the mean certified P@k, a lower bound for every attack; the radii of the
-            attacks are among them.
-    """
-
-    method: str
-    explanation: str
-    assumptions: tuple[str, ...]
-    rows: int
-    radii: tuple[float, ...]
-    precision: tuple[float, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Content:
-    """Everything a report says about one model.
-
-    Attributes:
-        name: of the model; "" = it has none.
-        rows, requested: audited, and asked for; fewer if the work was interrupted.
-        features, k: ranked features, and the size of the salient set.
-        accuracy, auc: of the predictions; the AUC is NaN if the labels hold one class only.
-        verdict: the finding in one sentence.
-        attacks: one entry for each attack and radius, as `AttackRow` has them.
-        thickness: of each row (N,).
-        spread: standard deviation of the neighbours that thickness was measured over.
-        samples: row by row.
-        feature_names: of the ranked features (n,).
-        input_names: of the features of one input.
-        class_names: of the classes.
-        image: (height, width) if the ranked features are pixels.
-        proof: None if there is no certificate.
-        no_proof: why there is none, or why it does not cover all rows; "" = it does.
-        faithfulness: by name.
-        warnings: severity, code, where, message and repair of each finding about the model.
-        settings: how all of it was computed.
-        scale: typical standard deviation of a feature; None = not known.
-        notes: what to know about the rows before believing the figures, as sentences without their full stop.
-    """
-
-    name: str
-    rows: int
-    requested: int
-    features: int
-    k: int
-    accuracy: float
-    auc: float
-    verdict: str
-    attacks: Sequence[Mapping[str, Any]]
-    thickness: Tensor
-    spread: float
-    samples: Samples
-    feature_names: Sequence[str]
-    input_names: Sequence[str]
-    class_names: Sequence[str]
-    image: tuple[int, int] | None = None
-    proof: Proof | None = None
-    no_proof: str = ""
-    faithfulness: Mapping[str, float] = field(default_factory=dict)
-    warnings: Sequence[Mapping[str, str]] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    scale: float | None = None
-    notes: Sequence[str] = ()
-
-    @property
-    def worst(self) -> Mapping[str, Any]:
-        """The attack and radius that displaced most."""
-        return max(self.attacks, key=lambda entry: entry["displaced"])
-
-    def curve(self, attack: str) -> list[tuple[float, float]]:
-        """Radius and mean P@k of one attack, by rising radius."""
-        return sorted((entry["radius"], entry["precision"]) for entry in self.attacks if entry["attack"] == attack)

@@ -1,9 +1,11 @@
-"""What the tests of the report are about: models with known answers, and contents made up of random numbers."""
+"""What the tests of the report are about: models with known answers, and audits made up of random numbers."""
 
 import torch
 from torch import Tensor
 
-from r2et.report import Content, Proof, Samples
+from r2et import validate
+from r2et.auditing import AttackRow, Audit, AuditSettings, Samples
+from r2et.certificates import Certificate
 from tests.models_with_answers import Quadratic, generator
 
 #: names that try to break out of the page, in every way they can
@@ -34,10 +36,8 @@ def flips_where_told() -> tuple[Quadratic, Tensor, Tensor]:
     return Quadratic(A, b, c=50.0), x, y
 
 
-def random_content(
-    rows: int, n: int, k: int, radii: tuple[float, ...] = (0.1, 0.3, 1.0), seed: int = 0
-) -> Content:
-    """A content of the right shapes, quick for any number of rows."""
+def random_audit(rows: int, n: int, k: int, radii: tuple[float, ...] = (0.1, 0.3, 1.0), seed: int = 0) -> Audit:
+    """An audit of the right shapes, quick for any number of rows."""
     source = generator(seed)
     count = len(radii)
 
@@ -48,15 +48,15 @@ def random_content(
     lost = torch.randint(k, (rows,), generator=source)
     precision = torch.stack([1 - torch.clamp(lost - count + r, 0, k) / k for r in range(1, count + 1)])
     attacks = [
-        {
-            "attack": attack,
-            "radius": radius,
-            "precision": float(precision[r].mean()),
-            "displaced": float(k * (1 - precision[r].mean())),
-            "changed": float((precision[r] < 1).double().mean()),
-            "sensitivity": 0.0,
-            "distance": radius,
-        }
+        AttackRow(
+            attack=attack,
+            radius=radius,
+            precision=float(precision[r].mean()),
+            displaced=float(k * (1 - precision[r].mean())),
+            changed=float((precision[r] < 1).double().mean()),
+            sensitivity=0.0,
+            distance=radius,
+        )
         for r, radius in enumerate(radii)
         for attack in ("NoiseAttack", "ERAttack", "MSEAttack", "WorstCase")
     ]
@@ -80,7 +80,7 @@ def random_content(
         leaves=torch.randint(rows, (count, n), generator=source),
         enters=torch.randint(rows, (count, n), generator=source),
     )
-    return Content(
+    return Audit(
         name="random",
         rows=rows,
         requested=rows,
@@ -88,16 +88,34 @@ def random_content(
         k=k,
         accuracy=0.8,
         auc=0.9,
-        verdict="",
         attacks=attacks,
         thickness=torch.rand(rows, generator=source),
-        spread=0.01,
         samples=samples,
-        feature_names=[f"a feature with a name of usual length, {i}" for i in range(n)],
-        input_names=[f"a feature with a name of usual length, {i}" for i in range(n)],
-        class_names=["refuse", "accept"],
-        proof=Proof("piecewise", "the gradient", ("nothing",), rows, radii, tuple(0.5 for _ in radii)),
+        feature_names=tuple(f"a feature with a name of usual length, {i}" for i in range(n)),
+        input_names=tuple(f"a feature with a name of usual length, {i}" for i in range(n)),
+        class_names=("refuse", "accept"),
+        certificate=Certificate(
+            samples.certified[:, None].repeat(1, k), "piecewise", "the gradient", assumptions=("nothing",)
+        ),
         faithfulness={"dffot": 0.5, "comprehensiveness": 0.1, "sufficiency": 0.2},
-        settings={"budget": "fast", "steps": 1, "seed": 0},
+        validation=validate.Report(()),
+        settings=settings(radii),
+    )
+
+
+def settings(radii: tuple[float, ...]) -> AuditSettings:
+    """Such as an audit has."""
+    return AuditSettings(
+        radii=radii,
+        radii_reason="They were given.",
         scale=1.0,
+        attacks=(),
+        own_attacks=False,
+        recipe="WorstCase-1",
+        steps=1,
+        budget="fast",
+        seed=0,
+        explainer="Gradient()",
+        thickness_sigma=0.01,
+        uncertified="",
     )

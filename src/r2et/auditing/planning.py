@@ -1,0 +1,170 @@
+"""The plan of an audit: what was handed over, read and checked. Nothing here runs the model."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, get_args
+
+from torch import Tensor, nn
+
+from r2et.attacks import ATTACKS, Attack, ERAttack, GradientDescentAttack, MSEAttack, NoiseAttack, WorstCase
+from r2et.attacks.worst_case import Budget
+from r2et.auditing.inputs import Layout, choose_radii, read_rows, typical_spread
+from r2et.auditing.result import AuditSettings
+from r2et.data.layouts import GraphLayout, ImageLayout
+from r2et.domain import Domain
+from r2et.errors import InputError
+from r2et.explainers import Explainer
+from r2et.numerics.preflight import check_module
+from r2et.numerics.values import (
+    check_choice,
+    check_chunk_size,
+    check_count,
+    check_flag,
+    check_kind,
+    check_seed,
+    check_text,
+    quoted,
+)
+
+if TYPE_CHECKING:
+    from r2et.auditing.inputs import Inputs, Labels
+
+#: values of inputs in a chunk, and rows: an interrupt loses the chunk it falls into
+VALUES_AT_ONCE, ROWS_AT_ONCE = 2**16, 512
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What a person may choose about an audit; `r2et.audit` describes each of them."""
+
+    k: int
+    radii: Iterable[float] | None
+    explainer: Explainer
+    domain: Domain | None
+    steps: int
+    budget: Budget
+    seed: int
+    chunk_size: int | None
+    progress: bool
+    feature_names: Iterable[Any] | None
+    class_names: Iterable[Any] | None
+    layout: Layout | None
+    name: str
+    certificate: bool
+    attacks: Sequence[str | type[Attack] | Attack] | None
+
+    def checked(self) -> "Options":
+        """The same with Python's own numbers, or an InputError that names the option."""
+        check_kind("explainer", self.explainer, Explainer, "r2et.explainers.Gradient()")
+        if self.domain is not None:
+            check_kind("domain", self.domain, Domain, "r2et.Domain(lower=0.0)")
+        if self.layout is not None:
+            example = "r2et.data.ImageLayout((1, 28, 28), (0.1,), (0.3,))"
+            check_kind("layout", self.layout, (ImageLayout, GraphLayout), example)
+        check_count("k", self.k)
+        check_count("steps", self.steps)
+        check_seed(self.seed)
+        check_choice("budget", self.budget, get_args(Budget))
+        check_chunk_size(self.chunk_size)
+        check_text("name", self.name)
+        check_flag("progress", self.progress)
+        check_flag("certificate", self.certificate)
+        # figures are written as JSON, which knows Python's numbers alone
+        return replace(self, k=int(self.k), steps=int(self.steps), seed=int(self.seed))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Plan:
+    """What an audit will do.
+
+    Attributes:
+        model: maps x to logits (N, C).
+        x: (N, *features).
+        y: class numbers (N,), not yet checked against the model's outputs.
+        columns, row_names: what the data call them, or ().
+        options: as they were chosen.
+        radii: of the attacks, rising, each once.
+        attacks: in the order of the report: noise first, the worst case last.
+        settings: for the record.
+        chunk: rows that are attacked at once.
+    """
+
+    model: nn.Module
+    x: Tensor
+    y: Tensor
+    columns: tuple[str, ...]
+    row_names: tuple[str, ...]
+    options: Options
+    radii: tuple[float, ...]
+    attacks: tuple[Attack, ...]
+    settings: AuditSettings
+    chunk: int
+
+
+def make_plan(model: nn.Module, x: "Inputs", y: "Labels", options: Options) -> Plan:
+    """Read and check what `audit` was given."""
+    check_module(model)
+    options = options.checked()
+    rows = read_rows(x, y, model)
+    options.explainer.check_shape(rows.x)
+    scale = typical_spread(rows.x, options.domain, options.explainer.inputs)
+    radii, reason = choose_radii(options.radii, scale)
+    plain, worst = choose_attacks(options, max(radii))
+    settings = AuditSettings(
+        radii=tuple(radii),
+        radii_reason=reason,
+        scale=scale,
+        attacks=tuple(map(repr, (*plain, worst))),
+        own_attacks=options.attacks is not None,
+        recipe=worst.recipe,
+        steps=options.steps,
+        budget=options.budget,
+        seed=options.seed,
+        explainer=repr(options.explainer),
+        # the neighbours of thickness are about as far away as the smallest radius
+        thickness_sigma=float(min(radii) / rows.x[0].numel() ** 0.5),
+        uncertified="",
+    )
+    return Plan(
+        model=model,
+        x=rows.x,
+        y=rows.y,
+        columns=rows.columns,
+        row_names=rows.index,
+        options=options,
+        radii=tuple(sorted(set(radii))),
+        attacks=(*plain, worst),
+        settings=settings,
+        chunk=_rows_at_once(rows.x, options.chunk_size),
+    )
+
+
+def _rows_at_once(x: Tensor, chunk_size: int | None) -> int:
+    return min(chunk_size or ROWS_AT_ONCE, ROWS_AT_ONCE, max(8, VALUES_AT_ONCE // x[0].numel()))
+
+
+def choose_attacks(options: Options, radius: float) -> tuple[list[Attack], WorstCase]:
+    """Noise and those that were asked for; and the worst case."""
+    shared: dict[str, Any] = {"k": options.k, "radius": radius, "explainer": options.explainer}
+    noise = NoiseAttack(**shared)
+    chosen = options.attacks
+    if chosen is None:
+        plain = ERAttack(**shared, steps=options.steps), MSEAttack(**shared, steps=options.steps)
+        return [noise, *plain], WorstCase(**shared, budget=options.budget)
+    if isinstance(chosen, str) or not isinstance(chosen, Iterable):
+        raise InputError(f'attacks must be a list such as ["er", "mse"], got attacks={quoted(chosen)}')
+    built = [_built(attack, options.steps, shared) for attack in chosen]
+    members: list[str | type[Attack] | Attack] | None = ["worst-case", *built] if built else None
+    return [noise, *built], WorstCase(**shared, budget=options.budget, members=members)
+
+
+def _built(attack: str | type[Attack] | Attack, steps: int, shared: dict[str, Any]) -> Attack:
+    """An attack that was asked for, with what all attacks of an audit share."""
+    kind = type(attack) if isinstance(attack, Attack) else ATTACKS.find(attack).thing
+    if kind in (NoiseAttack, WorstCase):
+        raise InputError(f"{kind.__name__} is in every audit: leave it out of attacks")
+    counts = issubclass(kind, GradientDescentAttack) and not isinstance(attack, Attack)
+    # the norm and what is kept are those of every figure of an audit
+    same = {**shared, "norm": "l2", "keep": "best", **({"steps": steps} if counts else {})}
+    built: Attack = ATTACKS.create(attack, **same)
+    return built

@@ -1,0 +1,44 @@
+import pytest
+
+import r2et
+from r2et import audit
+from r2et.auditing import certifying
+from tests.auditing.toys import X, Y
+
+
+def test_no_certificate_is_a_sentence(fragile):
+    options = {"k": 2, "radii": (0.5,), "budget": "fast", "steps": 2}
+    neurons = audit(fragile, X, Y, explainer=r2et.explainers.Activation(layer="0"), **options)
+    assert neurons.certificate is None
+    assert neurons.settings.uncertified.startswith("No sound method applies: no sound certificate for Activation")
+    assert "no certificate: No sound method applies" in neurons.summary()
+    assert neurons.samples.certified.isnan().all()
+    assert neurons.feature_names[0] == "neuron 0"
+    unwanted = audit(fragile, X, Y, certificate=False, **options)
+    assert unwanted.settings.uncertified == "It was not asked for."
+
+
+def test_a_proof_that_breaks_does_not_break_the_audit(fragile, monkeypatch):
+    def broken(*_, **__):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(certifying, "certify", broken)
+    found = audit(fragile, X, Y, k=2, radii=(0.5,), budget="fast", steps=2)
+    assert found.settings.uncertified == "The certificate failed with MemoryError: no room."
+
+
+@pytest.mark.parametrize("size", [None, 13])
+def test_larger_networks_are_certified_in_part_or_not_at_all(fragile, monkeypatch, size):
+    options = {"k": 2, "radii": (0.5,), "budget": "fast", "steps": 2, "chunk_size": size}
+    neurons = 6 * (8 + 8 + 2)
+    monkeypatch.setattr(certifying, "CHEAP", 1)
+    monkeypatch.setattr(certifying, "TOTAL", 4 * neurons)
+    part = audit(fragile, X, Y, **options)
+    assert (~part.samples.certified.isnan()).nonzero().flatten().tolist() == [0, 6, 12, 18]
+    assert len(part.certificate.limits) == 4
+    assert "for 4 of the 24 rows, evenly spread" in part.settings.uncertified
+    assert part.to_dict()["certificate"]["rows"] == [0, 6, 12, 18]
+    monkeypatch.setattr(certifying, "DEAR", neurons - 1)
+    none = audit(fragile, X, Y, **options)
+    assert none.certificate is None
+    assert "too large for a certificate inside an audit (6 features, 18 neurons)" in none.settings.uncertified

@@ -22,6 +22,7 @@ import r2et
 from r2et import attacks, certificates, enclosure, metrics, objectives, stability, validate
 from r2et.errors import ModelError
 from r2et.integrations import penalty
+from r2et.numerics.preflight import measuring
 
 N, FEATURES, K = 12, 5, 2
 
@@ -96,16 +97,16 @@ def _path(model: nn.Module, x: Tensor, y: Tensor) -> list[Tensor]:
     return [part.detach() for part in found]
 
 
+def _prepared(attack: r2et.attacks.Attack, model: nn.Module, x: Tensor) -> r2et.attacks.AttackResult:
+    with measuring(model, x):
+        return attack.attack(r2et.attacks.Task.prepare(attack, model, x))
+
+
 #: by name, as in the list of all public callables below; what two of them return can be compared
 CALLS: dict[str, Call] = {
     **{f"{name}.__call__": _explainer(explainer) for name, explainer in EXPLAINERS.items()},
     **{f"{name}.__call__": _attack(attack) for name, attack in ATTACKS.items()},
-    **{
-        f"{name}.attack": lambda model, x, y, a=attack: a.attack(
-            model, x.detach(), r2et.Domain(), 0, lambda units: None
-        )
-        for name, attack in ATTACKS.items()
-    },
+    **{f"{name}.attack": lambda model, x, y, a=attack: _prepared(a, model, x) for name, attack in ATTACKS.items()},
     **{
         f"{name}.draw": lambda model, x, y, n=near: n.draw(model, x.detach(), 2, generator())
         for name, near in NEIGHBOURS.items()
@@ -155,7 +156,7 @@ TRAINING = {
     *(f"{name}.{method}" for name in objectives.__all__ for method in ("__call__", "evaluate")),
 }
 #: parts of the calls above that training uses too, and draws that `draw` puts together
-PARTS = ("attribute", "gradient", "average_gradient", "each", "Batch", "Search")
+PARTS = ("attribute", "gradient", "average_gradient", "each", "Batch", "Task", "prepare")
 
 
 def _takes_a_model(thing: Callable[..., Any]) -> bool:

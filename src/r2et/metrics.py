@@ -9,8 +9,8 @@ from r2et import ranking
 from r2et.attacks import AttackResult
 from r2et.errors import InputError
 from r2et.explainers import Activation, Explainer, Gradient
-from r2et.explainers.averaged import VALUES_AT_ONCE
 from r2et.numerics.checks import check_baseline, check_inputs, check_labels, check_logits
+from r2et.numerics.memory import at_once
 from r2et.numerics.modes import random_states_kept
 from r2et.numerics.preflight import measuring
 from r2et.numerics.values import as_number, check_count, check_k, check_kind, quoted
@@ -320,4 +320,4 @@ def _rows_at_once(x: Tensor, chunk_size: int | None) -> int:
     if chunk_size is not None:
         check_count("chunk_size", chunk_size)
         return int(chunk_size)
-    return max(1, VALUES_AT_ONCE // x[0].numel())
+    return at_once(x[0].numel())

@@ -8,12 +8,13 @@ from typing import Any
 from torch import Tensor, nn
 
 from r2et.data import Dataset
+from r2et.numerics.memory import at_once
 from r2et.recipes import Preset
 from r2et.registry import Registry
 from r2et_bench.cells import Cell
 
-#: attacks keep several graphs of each input; so many input values are attacked at once
-_VALUES_AT_ONCE = 2**18
+#: values that attacks keep of each input value, in several graphs
+_GRAPHS = 64
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Subject:
     @property
     def chunk_size(self) -> int:
         """How many inputs are attacked at once."""
-        return max(1, _VALUES_AT_ONCE // self.data.test.x[0].numel())
+        return at_once(self.data.test.x[0].numel(), copies=_GRAPHS)
 
     @property
     def sigma(self) -> float:

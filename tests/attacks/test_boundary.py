@@ -11,8 +11,8 @@ from torch import nn
 
 from r2et.attacks import BoundaryAttack, ERAttack
 from r2et.attacks.boundary import SAFE_MARGIN, checkpoints
-from r2et.attacks.search import Search
-from r2et.domain import Domain
+from r2et.attacks.judge import Judge
+from r2et.attacks.task import Task
 from r2et.explainers import Gradient
 from r2et.validate import piecewise_linear, smooth
 from tests.models_with_answers import (
@@ -52,30 +52,10 @@ def trained(kind):
     return model, x[400:440]
 
 
-def search_on(model, x, k, explainer=None, radius=1.0, **settings):
+def judge_on(model, x, k, explainer=None, radius=1.0):
     """What an attack is handed, outside of any attack."""
-    explainer = explainer or Gradient()
-    target = model(x).argmax(1)
-    shared = {
-        "norm": "l2",
-        "cap": None,
-        "keep": "best",
-        "flip_below": 1.0,
-        "domain": Domain(),
-        "record": False,
-        "advance": lambda units: None,
-        "seed": 0,
-    }
-    return Search(
-        model=model,
-        x=x,
-        target=target,
-        before=explainer(model, x, target),
-        k=k,
-        radius=radius,
-        explainer=explainer,
-        **(shared | settings),
-    )
+    attack = BoundaryAttack(k=k, radius=radius, explainer=explainer or Gradient())
+    return Judge(Task.prepare(attack, model, x))
 
 
 # the losses, from their formulas
@@ -109,13 +89,13 @@ def naive_soft(top, scores, k):
 def test_loss_against_a_loop(loss, naive, n, k, reduce):
     model, x = mlp(n, 3, activation=nn.Tanh), normal(5, n, seed=4)
     explainer = Gradient(reduce=reduce)
-    search = search_on(model, x, k, explainer)
+    judge = judge_on(model, x, k, explainer)
     attack = BoundaryAttack(k=k, radius=1.0, loss=loss, explainer=explainer)
     for seed in range(3):
-        scores = explainer(model, x + normal(5, n, seed=seed + 20), search.target)
-        found = attack.boundary_loss(scores, search)
+        scores = explainer(model, x + normal(5, n, seed=seed + 20), judge.task.target)
+        found = attack.boundary_loss(scores, judge)
         for r in range(5):
-            top = naive_order(search.before[r].tolist())[:k]
+            top = naive_order(judge.task.before[r].tolist())[:k]
             assert float(found[r]) == pytest.approx(naive(top, scores[r].tolist(), k), abs=1e-12)
 
 
@@ -123,12 +103,12 @@ def test_loss_against_a_loop(loss, naive, n, k, reduce):
 def test_loss_of_a_pair_is_the_sum_of_its_inputs(loss, naive):
     explainer = Gradient(inputs=2)
     model, x = Siamese(6), normal(4, 2, 6, seed=4)
-    search = search_on(model, x, 2, explainer)
+    judge = judge_on(model, x, 2, explainer)
     attack = BoundaryAttack(k=2, radius=1.0, loss=loss, explainer=explainer)
-    scores = explainer(model, x + 0.5 * normal(4, 2, 6, seed=5), search.target)
-    found = attack.boundary_loss(scores, search)
+    scores = explainer(model, x + 0.5 * normal(4, 2, 6, seed=5), judge.task.target)
+    found = attack.boundary_loss(scores, judge)
     for r in range(4):
-        tops = [naive_order(side.tolist())[:2] for side in search.before[r]]
+        tops = [naive_order(side.tolist())[:2] for side in judge.task.before[r]]
         expected = sum(naive(top, side.tolist(), 2) for top, side in zip(tops, scores[r], strict=True))
         assert float(found[r]) == pytest.approx(expected, abs=1e-12)
 
@@ -137,15 +117,15 @@ def test_loss_of_a_pair_is_the_sum_of_its_inputs(loss, naive):
 def test_loss_orders_explanations_as_it_should(loss):
     """Untouched above half displaced above fully displaced; a displaced one by a wide margin costs nothing."""
     model, x = linear(), normal(1, 6)
-    search = search_on(model, x, 2)
+    judge = judge_on(model, x, 2)
     attack = BoundaryAttack(k=2, radius=1.0, loss=loss)
-    i, j = naive_order(search.before[0].tolist())[:2]
+    i, j = naive_order(judge.task.before[0].tolist())[:2]
     none, half, full = (torch.full((1, 6), 0.5, dtype=torch.float64) for _ in range(3))
     none[0, [i, j]] = 1.0
     half[0, i] = 1.0
     half[0, j] = 0.0
     full[0, [i, j]] = 0.0
-    values = [float(attack.boundary_loss(scores, search)) for scores in (none, half, full)]
+    values = [float(attack.boundary_loss(scores, judge)) for scores in (none, half, full)]
     assert values[0] > values[1] > values[2]
     assert values[2] == pytest.approx(0.0, abs=1e-9)
 
@@ -206,10 +186,10 @@ def naive_search(model, row, top, c, k, radius, steps, loss="hinge"):
 class Watched(BoundaryAttack):
     """Remembers where it looked, and what it saw there."""
 
-    def _value_and_slope(self, search, guide, x, **options):
-        value, slope = super()._value_and_slope(search, guide, x, **options)
+    def _value_and_slope(self, judge, guide, x, **options):
+        value, *rest = super()._value_and_slope(judge, guide, x, **options)
         seen.append((x.clone(), value.clone()))
-        return value, slope
+        return value, *rest
 
 
 seen: list[tuple[torch.Tensor, torch.Tensor]] = []
@@ -310,14 +290,14 @@ def test_a_relu_net_has_no_slope_of_its_own(loss, monkeypatch):
     """Through the real net the slope is zero, silently, and nothing is found; the softplus copy finds flips."""
     model, x = sure_relu()
     attack = BoundaryAttack(k=3, radius=0.6, steps=20, loss=loss)
-    search = search_on(model, x, 3)
-    found = search.evaluate(x + 0.1, create_graph=True)
-    slope = torch.autograd.grad(attack.boundary_loss(found.scores, search).sum(), found.x, allow_unused=True)[0]
+    judge = judge_on(model, x, 3)
+    seen = judge.evaluate(x + 0.1, create_graph=True)
+    slope = torch.autograd.grad(attack.boundary_loss(seen.scores, judge).sum(), seen.x, allow_unused=True)[0]
     assert slope is None or not slope.any()
     result = attack(model, x)
     assert float((result.precision < 1).double().mean()) > 0.5
     assert torch.equal(model(result.x).argmax(1), model(x).argmax(1))
-    monkeypatch.setattr("r2et.attacks.boundary.surrogate", lambda search, beta: search.model)
+    monkeypatch.setattr("r2et.attacks.inspected.InspectedModel.surrogate", lambda self, beta: self.model)
     blind = attack(model, x)
     assert torch.equal(blind.precision, torch.ones(20, dtype=torch.float64))
     assert torch.equal(blind.x, x)

@@ -585,10 +585,10 @@ def test_sweep_is_a_table_of_single_attacks():
 def test_sweep_passes_its_arguments_on():
     model, x, attack, _ = swept()
     domain = Domain(frozen=[0, 1], lower=-0.6, upper=0.6)
-    few = sweep(attack, model, x, [0.05], domain, 7, weights=["qp", "none"], chunk_size=17)
+    few = sweep(attack, model, x, [0.05], domain=domain, seed=7, weights=["qp", "none"], chunk_size=17)
     assert [p.weights for p in few] == ["qp", "none"]
     for point in few:
-        single = replace(attack, weights=point.weights, radius=1.0, keep="last")(model, x, domain, 7)
+        single = replace(attack, weights=point.weights, radius=1.0, keep="last")(model, x, domain=domain, seed=7)
         assert point.precision == pytest.approx(float(single.precision.mean()), abs=1e-9)
         assert point.distance == pytest.approx(float(single.distance.mean()), abs=1e-9)
     plain = sweep(attack, model, x, [0.05], seed=7, weights=["qp"])

@@ -13,7 +13,6 @@ import r2et
 from r2et import Domain
 from r2et.attacks import Attack, BoundaryAttack, ERAttack, MinimalFlip, MSEAttack, TrustRegion, WorstCase
 from r2et.attacks.limits import Limits, tolerance
-from r2et.attacks.search import Search
 from r2et.errors import InputError
 from r2et.numerics.autograd import negligible, unit
 from tests.models_with_answers import Siamese, mlp, normal
@@ -27,19 +26,19 @@ class Foreign(Attack):
 
     moves: list[torch.Tensor] = field(default_factory=list)
 
-    def run(self, search):
+    def run(self, task, judge, best):
         for move in self.moves:
-            search.submit(search.evaluate(search.x + move))
+            best.submit(judge.evaluate(task.x + move))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Adopting(Foreign):
     """Another one, which hands in what it claims to have judged itself."""
 
-    def run(self, search):
-        rows = torch.arange(len(search.x))
+    def run(self, task, judge, best):
+        rows = torch.arange(len(task.x))
         for move in self.moves:
-            search.adopt(rows, search.x + move, rows + 1)
+            best.adopt(rows, task.x + move, rows + 1)
 
 
 def relu_net(dtype=torch.float64):
@@ -143,7 +142,7 @@ def test_rounding_is_no_fault(dtype):
         warnings.simplefilter("error")
         result = Foreign(k=2, radius=RADIUS, keep="last", moves=moves[:1])(model, x)
         Foreign(k=2, radius=RADIUS, moves=moves)(model, x + 1e4)
-        Foreign(k=2, radius=RADIUS, moves=[x * torch.finfo(dtype).eps])(model, x, Domain(frozen=range(6)))
+        Foreign(k=2, radius=RADIUS, moves=[x * torch.finfo(dtype).eps])(model, x, domain=Domain(frozen=range(6)))
     assert not torch.equal(result.x, x)
 
 
@@ -165,70 +164,80 @@ def test_a_pair_is_judged_by_its_joint_norm_and_its_domain():
 
 @dataclass(frozen=True, kw_only=True)
 class Cheating(Attack):
-    """Does what it likes with the search that it is given."""
+    """Does what it likes with what it is handed."""
 
     trick: object = None
 
-    def run(self, search):
-        self.trick(search)
+    def run(self, task, judge, best):
+        self.trick(best)
 
 
-def forged(search, move=0.0, **claims):
+def start(best):
+    """The clean inputs, as the attack sees them."""
+    return best.judge.task.x
+
+
+def forged(best, move=0.0, **claims):
     """An evaluation with other numbers than the model's."""
-    found = search.evaluate(search.x + move)
-    search.submit(replace(found, **{name: torch.full_like(getattr(found, name), v) for name, v in claims.items()}))
+    real = best.judge.evaluate(start(best) + move)
+    best.submit(replace(real, **{name: torch.full_like(getattr(real, name), v) for name, v in claims.items()}))
 
 
-def written(search):
-    found = search.evaluate(search.x)
-    found.precision.zero_()
-    found.lowest.zero_()
-    search.submit(found)
+def written(best):
+    evaluation = best.judge.evaluate(start(best))
+    evaluation.precision.zero_()
+    evaluation.lowest.zero_()
+    best.submit(evaluation)
 
 
-def elsewhere(search):
+def elsewhere(best):
     """Judged at one point, handed in for another."""
-    search.submit(replace(search.evaluate(search.x + at(0.3)), x=search.x + at(-0.3)))
+    best.submit(replace(best.judge.evaluate(start(best) + at(0.3)), x=start(best) + at(-0.3)))
 
 
 def assigned(**values):
-    return lambda search: [setattr(search, name, value(search)) for name, value in values.items()]
+    return lambda best: [setattr(best, name, value(best)) for name, value in values.items()]
 
 
-def another_model(search):
-    search.model = mlp(seed=9)
-    search.submit(search.evaluate(search.x + at(0.1)))
+def another_model(best):
+    best.judge.task = replace(best.judge.task, model=mlp(seed=9))
+    best.submit(best.judge.evaluate(start(best) + at(0.1)))
 
 
-def wider(search):
-    search.radius, search.limits.reach = 99.0, torch.full_like(search.limits.reach, 99.0)
-    search.submit(search.evaluate(search.x + at(5.0)))
+def wider(best):
+    limits, attack = best.judge.limits, best.judge.task.attack
+    limits.reach = torch.full_like(limits.reach, 99.0)
+    best.judge.task = replace(best.judge.task, attack=replace(attack, radius=99.0))
+    best.submit(best.judge.evaluate(start(best) + at(5.0)))
 
 
-def overwritten(search):
-    search.x.add_(5.0)
-    search.before.neg_()
-    search.top.logical_not_()
-    search.target.copy_(1 - search.target)
-    search.submit(search.evaluate(search.x))
+def overwritten(best):
+    task = best.judge.task
+    task.x.add_(5.0)
+    task.before.neg_()
+    task.top.logical_not_()
+    task.target.copy_(1 - task.target)
+    task.logits.neg_()
+    task.inspected.few.add_(5.0)
+    best.submit(best.judge.evaluate(task.x))
 
 
 TRICKS = {
-    "a precision of its own": lambda search: forged(search, precision=0.0, lowest=0.0),
-    "a precision below zero": lambda search: forged(search, at(0.01), precision=-3.0),
-    "a precision of NaN": lambda search: forged(search, precision=torch.nan),
-    "a prediction of its own": lambda search: forged(search, at(0.45), kept=True, precision=0.0),
+    "a precision of its own": lambda best: forged(best, precision=0.0, lowest=0.0),
+    "a precision below zero": lambda best: forged(best, at(0.01), precision=-3.0),
+    "a precision of NaN": lambda best: forged(best, precision=torch.nan),
+    "a prediction of its own": lambda best: forged(best, at(0.45), kept=True, precision=0.0),
     "a precision written to": written,
     "another point": elsewhere,
-    "the best far away": assigned(best=lambda search: search.x + 99.0),
-    "the best is NaN": assigned(best=lambda search: search.x * torch.nan),
-    "precision assigned": assigned(precision=lambda search: search.precision * 0),
-    "a flip assigned": assigned(first_flip=lambda search: search.first_flip + 2),
+    "the best far away": assigned(x=lambda best: best.x + 99.0),
+    "the best is NaN": assigned(x=lambda best: best.x * torch.nan),
+    "precision assigned": assigned(precision=lambda best: best.precision * 0),
+    "a flip assigned": assigned(first_flip=lambda best: best.first_flip + 2),
     "another model": another_model,
     "a wider budget": wider,
     "everything overwritten": overwritten,
-    "adopted without a flip": lambda search: search.adopt(
-        torch.arange(4), search.x + at(1e-6), torch.ones(4).long()
+    "adopted without a flip": lambda best: best.adopt(
+        torch.arange(4), start(best) + at(1e-6), torch.ones(4).long()
     ),
 }
 
@@ -256,29 +265,29 @@ def test_a_result_says_what_the_model_shows_whatever_an_attack_says(trick, keep)
 
 def test_a_forged_evaluation_is_judged_again():
     model, x = relu_net()
-    found = search_of(model, x)
-    forged(found, precision=0.0, lowest=0.0)
-    assert (found.precision == 1).all()
-    assert (found.first_flip == -1).all()
+    best = best_on(model, x)
+    forged(best, precision=0.0, lowest=0.0)
+    assert (best.precision == 1).all()
+    assert (best.first_flip == -1).all()
 
 
 @pytest.mark.parametrize("copies", ["detached", "merged"])
 def test_an_evaluation_that_is_only_passed_on_is_not_judged_twice(copies, monkeypatch):
     model, x = relu_net()
-    search = search_of(model, x)
-    found, other = search.evaluate(x, create_graph=True), search.evaluate(x + at(0.1))
-    found = found.detached() if copies == "detached" else found.replaced(x[:, 0] > 0, other)
-    monkeypatch.setattr(search, "evaluate", None)
-    search.submit(found)
+    best = best_on(model, x)
+    first, other = best.judge.evaluate(x, create_graph=True), best.judge.evaluate(x + at(0.1))
+    passed = first.detached() if copies == "detached" else first.replaced(x[:, 0] > 0, other)
+    monkeypatch.setattr(best.judge, "evaluate", None)
+    best.submit(passed)
 
 
 MALFORMED = {
-    "too few rows": (lambda search: search.submit(search.evaluate(search.x[:2])), r"of shape \(2, 6\)"),
-    "too many features": (lambda search: search.evaluate(torch.zeros(4, 7).double()), r"got .* shape \(4, 7\)"),
-    "another dtype": (lambda search: search.evaluate(search.x.float()), "got torch.float32"),
-    "no tensor": (lambda search: search.evaluate(search.x.tolist()), r"got \[\["),
-    "a best that is not x": (assigned(best=lambda search: search.x[0]), r"got torch.float64 of shape \(6,\)"),
-    "no evaluation": (lambda search: search.submit(search.x), "found must be such as what search.evaluate"),
+    "too few rows": (lambda best: best.submit(best.judge.evaluate(best.x[:2])), r"of shape \(2, 6\)"),
+    "too many features": (lambda best: best.judge.evaluate(torch.zeros(4, 7).double()), r"got .* shape \(4, 7\)"),
+    "another dtype": (lambda best: best.judge.evaluate(best.x.float()), "got torch.float32"),
+    "no tensor": (lambda best: best.judge.evaluate(best.x.tolist()), r"got \[\["),
+    "a best that is not x": (assigned(x=lambda best: best.x[0]), r"got torch.float64 of shape \(6,\)"),
+    "no evaluation": (lambda best: best.submit(best.x), "evaluation must be such as what judge.evaluate"),
 }
 
 
@@ -290,18 +299,18 @@ def test_what_is_no_iterate_is_named_in_a_sentence(name):
         Cheating(k=2, radius=RADIUS, trick=trick)(model, x)
 
 
-def with_other_weights(search):
-    for parameter in search.model.parameters():
+def with_other_weights(best):
+    for parameter in best.judge.task.model.parameters():
         parameter.data.mul_(-2.0)
 
 
-def with_a_dead_weight(search):
+def with_a_dead_weight(best):
     """A weight that changes no logit of these inputs, but could of others."""
-    search.model[0].weight.data[3] = 7.0
+    best.judge.task.model[0].weight.data[3] = 7.0
 
 
-def with_a_hook(search):
-    search.model.register_forward_hook(lambda layer, args, logits: logits * 2 + args[0][:, :1])
+def with_a_hook(best):
+    best.judge.task.model.register_forward_hook(lambda layer, args, logits: logits * 2 + args[0][:, :1])
 
 
 @pytest.mark.parametrize(
@@ -369,30 +378,30 @@ def test_every_slope_gives_a_finite_step(norm):
     slopes[0, :2] = torch.tensor([3e-41, -4e-41])
     slopes[1, 0], slopes[1, 1] = -torch.inf, 7.0
     slopes[2, 0], slopes[2, 1] = torch.nan, 1.0
-    step = search_of(model, x, norm).direction(slopes)
+    step = best_on(model, x, norm).judge.task.direction(slopes)
     expected = torch.zeros(4, 6)
     expected[0, :2] = torch.tensor([0.6, -0.8]) if norm == "l2" else torch.tensor([1.0, -1.0])
     expected[1, :2] = torch.tensor([-1.0, 0.0]) if norm == "l2" else torch.tensor([-1.0, 1.0])
     torch.testing.assert_close(step, expected, atol=1e-3, rtol=0)
 
 
-def search_of(model, x, norm="l2", domain=None):
-    """A search on a batch, as an attack gets it."""
+def best_on(model, x, norm="l2", domain=None):
+    """What an attack on a batch is handed."""
     seen = []
 
     @dataclass(frozen=True, kw_only=True)
     class Looking(Attack):
-        def run(self, search: Search) -> None:
-            seen.append(search)
+        def run(self, task, judge, best) -> None:
+            seen.append(best)
 
-    Looking(k=2, radius=RADIUS, norm=norm)(model, x, domain)
+    Looking(k=2, radius=RADIUS, norm=norm)(model, x, domain=domain)
     return seen[0]
 
 
 def test_an_infinite_slope_of_a_frozen_feature_does_not_count():
     model, x = relu_net()
     slope = at(torch.inf, 3) + at(2.0, 1)
-    step = search_of(model, x, domain=Domain(frozen=[3])).direction(slope)
+    step = best_on(model, x, domain=Domain(frozen=[3])).judge.task.direction(slope)
     torch.testing.assert_close(step, at(1.0, 1))
 
 

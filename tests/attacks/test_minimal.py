@@ -8,6 +8,7 @@ from torch import nn
 
 from r2et import Domain
 from r2et.attacks import BoundaryAttack, ERAttack, MinimalFlip
+from r2et.attacks.task import Task
 from r2et.explainers import Gradient, GradientTimesInput
 from tests.attacks.test_boundary import trained
 from tests.models_with_answers import OneNeuron, Pair, Quadratic, Siamese, mlp, naive_order, normal, quadratic
@@ -421,7 +422,7 @@ def test_history_and_progress_never_exceed_the_iterations(activation, inputs):
         k=2, radius=0.5, steps=4, pairs=2, halvings=3, history=True, explainer=Gradient(inputs=inputs)
     )
     ticks: list[int] = []
-    result = attack.attack(model, x, Domain(), 0, ticks.append)
+    result = attack.attack(Task.prepare(attack, model, x), ticks.append)
     assert 0 < sum(ticks) <= attack.iterations()
     assert 4 * 2 + 3 + 1 <= len(result.history) <= attack.iterations() + 1
     assert (result.first_flip <= attack.iterations()).all()

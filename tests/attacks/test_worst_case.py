@@ -8,6 +8,7 @@ from torch import nn
 
 from r2et import Domain
 from r2et.attacks import BoundaryAttack, ERAttack, MinimalFlip, MSEAttack, NoiseAttack, WorstCase
+from r2et.attacks.task import Task
 from r2et.attacks.worst_case import BETAS, EFFORT
 from r2et.errors import InputError
 from r2et.explainers import Gradient, GradientTimesInput
@@ -30,7 +31,7 @@ def test_it_is_the_minimum_of_its_members(name, norm):
     attack = WorstCase(k=3, radius=0.3, norm=norm, budget="fast", explainer=explainer)
     domain = Domain(frozen=[0], lower=-2.0)
     result = attack(model, x, domain=domain, seed=5)
-    members = attack.attacks(piecewise_linear(model, x))
+    members = attack.attacks(piecewise=piecewise_linear(model, x))
     alone = [member(model, x, domain=domain, seed=5) for member in members]
     assert torch.equal(result.precision, torch.stack([a.precision for a in alone]).amin(0))
     # the result is one of theirs, the first that is as low
@@ -48,7 +49,7 @@ def test_members_inherit_every_setting():
         k=3, radius=0.4, cap=0.1, flip_below=0.7, predictions=predictions, explainer=explainer, budget="standard"
     )
     for piecewise in (True, False):
-        for member in attack.attacks(piecewise):
+        for member in attack.attacks(piecewise=piecewise):
             assert (member.k, member.radius, member.cap, member.flip_below) == (3, 0.4, 0.1, 0.7)
             assert member.predictions is predictions
             assert member.explainer is explainer
@@ -105,11 +106,11 @@ def record_members(monkeypatch):
     for kind in (BoundaryAttack, ERAttack, MSEAttack, MinimalFlip):
         original = kind.attack
 
-        def attack(self, model, x, *rest, original=original):
+        def attack(self, task, advance=None, original=original):
+            result = original(self, task, advance)
             if type(self) is not WorstCase:
-                calls.append((self, x.clone(), original(self, model, x, *rest)))
-                return calls[-1][2]
-            return original(self, model, x, *rest)
+                calls.append((self, task.x.clone(), result))
+            return result
 
         monkeypatch.setattr(kind, "attack", attack)
     return calls
@@ -119,7 +120,7 @@ def test_rows_at_zero_are_not_attacked_again(monkeypatch):
     model, x, _ = cases()["tanh"]
     calls = record_members(monkeypatch)
     attack = WorstCase(k=3, radius=0.4, budget="fast")
-    attack.attack(model, x, Domain(), 0, lambda units: None)
+    attack.attack(Task.prepare(attack, model, x))
     # a member may call another one inside itself: only those of the recipe, in its order
     members = attack.attacks(piecewise=False)
     given = []
@@ -214,7 +215,7 @@ def test_progress_and_iterations(name):
     model, x, explainer = cases()[name]
     attack = WorstCase(k=3, radius=0.3, budget="fast", explainer=explainer)
     ticks: list[int] = []
-    result = attack.attack(model, x, Domain(), 0, ticks.append)
+    result = attack.attack(Task.prepare(attack, model, x), ticks.append)
     assert all(units > 0 for units in ticks)
     assert attack.iterations() == sum(member.iterations() for member in attack.attacks(piecewise=True))
     assert 0 < sum(ticks) <= attack.iterations()

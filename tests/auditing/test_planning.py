@@ -38,10 +38,10 @@ def test_attacks_of_ones_own_stand_beside_noise_and_the_worst_case(fragile):
 class NearMiss(NoiseAttack):
     """A thousandth of the budget along the first feature."""
 
-    def run(self, search):
-        step = torch.zeros_like(search.x)
+    def run(self, task, judge, best):
+        step = torch.zeros_like(task.x)
         step[:, 0] = 1e-3 * self.radius
-        search.submit(search.evaluate(search.project(search.x + step)))
+        best.submit(judge.evaluate(task.project(task.x + step)))
 
 
 def page(found: r2et.auditing.Audit) -> str:

@@ -172,7 +172,7 @@ def test_a_class_that_nobody_registered_runs_by_its_path(run, network, tmp_path,
 
 
 def test_what_a_plug_in_raises_is_its_own_fault(install, run, network):
-    code = "from r2et.attacks import Attack\nclass Bad(Attack):\n    def run(self, search): 1 / 0\n"
+    code = "from r2et.attacks import Attack\nclass Bad(Attack):\n    def run(self, task, judge, best): 1 / 0\n"
     install("bad-attack", code, {"r2et.attacks": {"bad": "bad_attack:Bad"}})
     error = run("attack", network, "--attack", "bad", "--limit", "4").error()
     assert "the code of 'bad_attack' raised ZeroDivisionError" in error
@@ -276,7 +276,7 @@ BROKEN = {
     "wrong type": (
         "Own = int\n",
         "own = bad_plugin:Own",
-        "a complete subclass of r2et.attacks.base:Attack",
+        "a complete subclass of r2et.attacks.attack:Attack",
     ),
     "incomplete": (
         "from r2et.attacks import Attack\nclass Own(Attack): pass\n",

@@ -61,7 +61,9 @@ WITHOUT_A_ROW = {
         (
             "attacks.Evaluation",
             "attacks.GradientDescentAttack",
-            "attacks.Search",
+            "attacks.Best",
+            "attacks.Judge",
+            "attacks.Task",
             "data.Request",
             "data.Source",
             "data.register",

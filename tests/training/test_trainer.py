@@ -401,7 +401,7 @@ def test_validation_in_parts_gives_the_figures_of_the_whole(monkeypatch):
     whole = fit(net(), TRAIN, VALIDATION, R2ET(k=2), epochs=1)
     retraining = Retraining(net(seed=1), k=2, min_precision=0.0, max_auc_drop=1.0)
     kept = fit(net(), TRAIN, VALIDATION, epochs=1, retraining=retraining)
-    monkeypatch.setattr(r2et.training.trainer, "VALUES_AT_ONCE", 5 * 7)
+    monkeypatch.setattr(r2et.numerics.memory, "VALUES", r2et.training.trainer.GRAPHS * 5 * 7)
     parts = fit(net(), TRAIN, VALIDATION, R2ET(k=2), epochs=1)
     for name, value in without_seconds(whole)[0].items():
         assert parts.records[0][name] == pytest.approx(value, abs=1e-6)

@@ -1,16 +1,16 @@
 """The attack to believe first: the scale-free explanation, the pairs next to the boundary, adaptive steps."""
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
-from r2et import validate
-from r2et.attacks.base import ATTACKS, Attack
-from r2et.attacks.search import Search, rowwise
+from r2et.attacks.attack import ATTACKS, Attack
+from r2et.attacks.best import Best
+from r2et.attacks.judge import Evaluation, Judge
+from r2et.attacks.task import Task, rowwise
 from r2et.numerics.autograd import derivative, forward, negligible
 from r2et.numerics.values import check_choice, check_count, check_positive
 from r2et.scores import log_odds
@@ -20,8 +20,6 @@ BoundaryLoss = Literal["hinge", "soft"]
 MOST_PAIRS = 16
 #: log-odds of the prediction below which an iterate is pushed back
 SAFE_MARGIN = 0.1
-#: softplus sharpness of the surrogate of a piecewise-linear net unless another is asked for
-DEFAULT_BETA = 10.0
 
 
 @ATTACKS.register("boundary")
@@ -63,29 +61,32 @@ class BoundaryAttack(Attack):
         """Steps of all restarts."""
         return self.steps * self.restarts
 
-    def run(self, search: Search) -> None:
+    def run(self, task: Task, judge: Judge, best: Best) -> None:
         """Search from x, then from random points at half the radius."""
-        guide = surrogate(search, self.beta)
+        guide = task.inspected.surrogate(self.beta)
         for restart in range(self.restarts):
-            start = search.x
+            start = task.x
             if restart:
-                start = search.project(search.x + self.radius / 2 * search.random_directions(restart))
-            self._search(search, guide, start)
+                start = task.project(task.x + self.radius / 2 * task.random_directions(restart))
+            self._search(best, guide, start)
 
-    def _search(self, search: Search, guide: nn.Module, start: Tensor) -> None:
+    def _search(self, results: Best, guide: nn.Module, start: Tensor) -> None:
+        judge = results.judge
+        task = judge.task
         x = previous = start
         step = torch.full((len(x),), self.radius, dtype=x.dtype, device=x.device)
-        value, slope = self._value_and_slope(search, guide, x, submit=False)
+        value, slope, _ = self._value_and_slope(judge, guide, x)
         best, best_value, best_slope = x, value, slope
         improved, at_last_check, last_best = torch.zeros_like(value), step.clone(), value.clone()
         checks = checkpoints(self.steps)
         since = 0
         for number in range(1, self.steps + 1):
             momentum = 0.25 if number > 1 else 0.0
-            move = momentum * (x - previous) - (1 - momentum) * rowwise(step, x) * search.direction(slope)
-            previous, x = x, search.project(x + move)
+            move = momentum * (x - previous) - (1 - momentum) * rowwise(step, x) * task.direction(slope)
+            previous, x = x, task.project(x + move)
             old = value
-            value, slope = self._value_and_slope(search, guide, x, last=number == self.steps)
+            value, slope, evaluation = self._value_and_slope(judge, guide, x, last=number == self.steps)
+            results.submit(evaluation)
             improved += (value < old).to(value.dtype)
             better = value < best_value
             best = torch.where(rowwise(better, x), x, best)
@@ -104,64 +105,50 @@ class BoundaryAttack(Attack):
                 improved = torch.zeros_like(improved)
 
     def _value_and_slope(
-        self, search: Search, guide: nn.Module, x: Tensor, submit: bool = True, last: bool = False
-    ) -> tuple[Tensor, Tensor]:
-        """The loss of iterates (N,) and its gradient; the iterates are judged on the real model and handed in."""
-        if guide is search.model:
-            found = search.evaluate(x, create_graph=not last)
-            point, logits, scores = found.x, found.logits, found.scores
-            nearest = found.weakest, found.strongest
+        self, judge: Judge, guide: nn.Module, x: Tensor, *, last: bool = False
+    ) -> tuple[Tensor, Tensor, Evaluation]:
+        """The loss of iterates (N,), its gradient, and what the judge says about them on the real model."""
+        task = judge.task
+        if guide is task.model:
+            evaluation = judge.evaluate(x, create_graph=not last)
+            point, logits, scores = evaluation.x, evaluation.logits, evaluation.scores
+            nearest = evaluation.weakest, evaluation.strongest
         else:
-            found = search.evaluate(x)
+            evaluation = judge.evaluate(x)
             point, logits = forward(guide, x)
             with torch.enable_grad():
-                attributions = search.explainer.attribute(guide, point, search.target, not last, logits)
-                scores = search.explainer.flatten(attributions)
-            nearest = search.boundary(scores.detach())
-        if submit:
-            search.submit(found.detached())
+                attributions = self.explainer.attribute(
+                    guide, point, task.target, create_graph=not last, logits=logits
+                )
+                scores = self.explainer.flatten(attributions)
+            nearest = judge.boundary(scores.detach())
         with torch.enable_grad():
-            value = self.boundary_loss(scores, search, nearest)
-            shortfall = SAFE_MARGIN - log_odds(logits, search.target)
+            value = self.boundary_loss(scores, judge, nearest)
+            shortfall = SAFE_MARGIN - log_odds(logits, task.target)
             if bool((shortfall > 0).any()):
                 value = value + shortfall.relu()
         # what cannot be compared is no improvement
         level = value.detach().nan_to_num(nan=torch.inf, posinf=torch.inf)
-        return level, torch.zeros_like(x) if last else derivative(value.sum(), point)
+        slope = torch.zeros_like(x) if last else derivative(value.sum(), point)
+        return level, slope, evaluation.detached()
 
-    def boundary_loss(
-        self, scores: Tensor, search: Search, nearest: tuple[Tensor, Tensor] | None = None
-    ) -> Tensor:
-        """The loss of explanations (N, ..., n), (N,); `nearest` saves another look for `search.boundary`."""
-        signed = search.explainer.reduce == "signed"
+    def boundary_loss(self, scores: Tensor, judge: Judge, nearest: tuple[Tensor, Tensor] | None = None) -> Tensor:
+        """The loss of explanations (N, ..., n), (N,); `nearest` saves another look for `judge.boundary`."""
+        signed = self.explainer.reduce == "signed"
         total = (scores.abs() if signed else scores).sum(-1, keepdim=True)
         # an explanation of zeros has no shares; dividing by next to nothing would make its slope infinite
         share = scores / torch.where(total > 0, total.clamp_min(negligible(scores.dtype)), 1.0)
         if self.loss == "soft":
             level = share.detach().topk(self.k, dim=-1).values[..., -1:]
             largest = share.detach().abs().amax(-1, keepdim=True).clamp_min(torch.finfo(share.dtype).eps)
-            count = torch.sigmoid((share - level) / (0.02 * largest)) * search.top
+            count = torch.sigmoid((share - level) / (0.02 * largest)) * judge.task.top
             return count.flatten(start_dim=1).sum(1)
-        nearest = nearest or search.boundary(scores.detach())
+        nearest = nearest or judge.boundary(scores.detach())
         weakest, strongest = (share.gather(-1, features[..., :MOST_PAIRS]) for features in nearest)
         margin = 0.02 * share.detach().abs().amax(-1, keepdim=True)
         weights = scores.new_tensor([math.exp(-q / 3) for q in range(weakest.shape[-1])])
         hinge = (weakest - strongest + margin).relu() * weights
         return hinge.flatten(start_dim=1).sum(1)
-
-
-def surrogate(search: Search, beta: float | None) -> nn.Module:
-    """The model whose slopes are followed: a softplus copy of a piecewise-linear net, or the net itself."""
-    if beta is None and not validate.piecewise_linear(search.model, search.x):
-        return search.model
-    copy = validate.smooth(search.model, DEFAULT_BETA if beta is None else beta)
-    if validate.piecewise_linear(copy, search.x):
-        warnings.warn(
-            "the model has piecewise-linear layers that r2et.validate.smooth cannot replace: attacks see no "
-            "curvature there, and its explanations look more stable than they are",
-            stacklevel=2,
-        )
-    return copy
 
 
 def checkpoints(steps: int) -> set[int]:

@@ -10,9 +10,10 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from r2et.attacks.base import ATTACKS
+from r2et.attacks.attack import ATTACKS
+from r2et.attacks.judge import Evaluation, Judge
 from r2et.attacks.pgd import ERAttack, GradientDescentAttack
-from r2et.attacks.search import Evaluation, Search
+from r2et.attacks.task import Task
 from r2et.domain import Domain
 from r2et.errors import InputError, ModelError
 from r2et.numerics.autograd import derivative, forward
@@ -75,35 +76,35 @@ class ConstrainedAttack(GradientDescentAttack):
         """The attack whose loss is g_0, with the settings of this one."""
         return self.objective(**{f.name: getattr(self, f.name) for f in fields(GradientDescentAttack)})
 
-    def loss(self, scores: Tensor, search: Search, clean: Tensor) -> Tensor:
+    def loss(self, scores: Tensor, task: Task, clean: Tensor) -> Tensor:
         """g_0, (N,)."""
-        return self._goal.loss(scores, search, clean)
+        return self._goal.loss(scores, task, clean)
 
-    def start(self, search: Search) -> Tensor:
+    def start(self, task: Task) -> Tensor:
         """The objective's first iterate (N, *features)."""
-        return self._goal.start(search)
+        return self._goal.start(task)
 
-    def slope(self, search: Search) -> Callable[[Evaluation], Tensor]:
+    def slope(self, judge: Judge) -> Callable[[Evaluation], Tensor]:
         """The slope of the Lagrangian, (N, *features), with weights that remember the iterates before."""
         if self.weights == "none":
-            return super().slope(search)
-        explanation, predictions = self.value(search), _divergences(search)
+            return super().slope(judge)
+        explanation, predictions = self.value(judge), _divergences(judge.task)
         weights: Tensor | None = None
 
-        def slope(found: Evaluation) -> Tensor:
+        def slope(evaluation: Evaluation) -> Tensor:
             nonlocal weights
             with torch.enable_grad():
-                terms = [explanation(found), *predictions(found)]
+                terms = [explanation(evaluation), *predictions(evaluation)]
                 if self.weights == "qp":
-                    gradients = [derivative(term.sum(), found.x, retain_graph=True) for term in terms]
-                    movable = torch.stack([search.allowed(g).flatten(start_dim=1) for g in gradients], dim=1)
-                    return _common_slope(movable).reshape(found.x.shape)
+                    gradients = [derivative(term.sum(), evaluation.x, retain_graph=True) for term in terms]
+                    movable = torch.stack([judge.task.allowed(g).flatten(start_dim=1) for g in gradients], dim=1)
+                    return _common_slope(movable).reshape(evaluation.x.shape)
                 values = torch.stack(terms, dim=1)
                 if weights is None:
                     weights = torch.full_like(values.detach(), 1 / len(terms))
                 total = (weights * values).sum()
             weights = self._learn(weights, values.detach())
-            return derivative(total, found.x)
+            return derivative(total, evaluation.x)
 
         return slope
 
@@ -183,22 +184,25 @@ def _face_weights(corners: Tensor) -> Tensor:
     return weights / weights.sum(1, keepdim=True)
 
 
-def _divergences(search: Search) -> Callable[[Evaluation], list[Tensor]]:
+def _divergences(task: Task) -> Callable[[Evaluation], list[Tensor]]:
     """The S values g_s (N,) as a function of judged iterates; raises if a prediction cannot be constrained."""
+    others = task.attack.predictions
 
     def all_logits(x: Tensor, logits: Tensor) -> list[Tensor]:
         with torch.enable_grad():
-            return [logits, *(search.predictions(x) if search.predictions else ())]
+            return [logits, *(others(x) if others else ())]
 
-    clean = all_logits(*forward(search.model, search.x))
+    clean = all_logits(*forward(task.model, task.x))
     for i, logits in enumerate(clean[1:]):
         try:
-            check_logits(logits, len(search.x))
+            check_logits(logits, len(task.x))
             check_differentiable(logits)
         except ModelError as error:
             raise ModelError(f"predictions, number {i + 1} of {len(clean) - 1}: {error}") from error
     clean = [logits.detach() for logits in clean]
-    return lambda found: [divergence(a, b) for a, b in zip(clean, all_logits(found.x, found.logits), strict=True)]
+    return lambda evaluation: [
+        divergence(a, b) for a, b in zip(clean, all_logits(evaluation.x, evaluation.logits), strict=True)
+    ]
 
 
 def _common_slope(gradients: Tensor) -> Tensor:
@@ -237,9 +241,9 @@ def sweep(
     model: nn.Module,
     x: Tensor,
     step_sizes: Sequence[float],
+    *,
     domain: Domain | None = None,
     seed: int | None = None,
-    *,
     weights: Sequence[Weights] = get_args(Weights),
     chunk_size: int | None = None,
 ) -> list[SweepPoint]:
@@ -261,7 +265,14 @@ def sweep(
         check_positive("step", step)
     points = []
     for run in [replace(attack, weights=rule, keep="last") for rule in weights]:
-        results = run(model, x, domain, seed, chunk_size, radii=[step * run.steps for step in step_sizes])
+        results = run(
+            model,
+            x,
+            domain=domain,
+            seed=seed,
+            chunk_size=chunk_size,
+            radii=[step * run.steps for step in step_sizes],
+        )
         for step, result in zip(step_sizes, results, strict=True):
             means = (float(v.double().mean()) for v in (result.precision, ~result.kept, result.distance))
             points.append(SweepPoint(run.weights, step, *means))

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from r2et import ranking
-from r2et.attacks.boundary import surrogate
-from r2et.attacks.search import Evaluation, Search, rowwise
+from r2et.attacks.judge import Evaluation, Judge
 from r2et.attacks.subproblem import Array, Local
+from r2et.attacks.task import rowwise
 from r2et.numerics.autograd import forward, negligible
 from r2et.numerics.jacobian import jacobian
 from r2et.scores import logit
@@ -18,7 +18,7 @@ from r2et.scores import logit
 class Point:
     """Iterates judged on the real model, with linear models of f and of the gaps of m active pairs."""
 
-    found: Evaluation
+    evaluation: Evaluation
     moved: Tensor  # x - x0 where it can move, (N, d)
     scores: Tensor  # of the followed explanation, in units of its L1 norm at x0, (N, features)
     pairs: Tensor  # numbers of the salient and the other features, (N, 2, m)
@@ -42,75 +42,79 @@ class Point:
 
     def replaced(self, rows: Tensor, by: "Point") -> "Point":
         """With some rows, bool (N,), taken from other iterates."""
-        both = {e.name: (getattr(self, e.name), getattr(by, e.name)) for e in fields(self) if e.name != "found"}
+        names = [entry.name for entry in fields(self) if entry.name != "evaluation"]
+        both = {name: (getattr(self, name), getattr(by, name)) for name in names}
         merged = {name: torch.where(rowwise(rows, b), b, a) for name, (a, b) in both.items()}
-        return Point(found=self.found.replaced(rows, by.found), **merged)
+        return Point(evaluation=self.evaluation.replaced(rows, by.evaluation), **merged)
 
 
 class View:
     """One batch as the algorithm sees it: the explanation that is followed, its unit, and what can move."""
 
-    def __init__(self, search: Search, eps_f: float, salient: int, others: int, beta: float | None) -> None:
-        self.search, self.eps_f = search, eps_f
-        self.guide = surrogate(search, beta)
-        self.sizes = min(salient, search.k), min(others, search.top.shape[-1] - search.k)
-        inputs = search.explainer.inputs
-        self.columns = search.movable.repeat(inputs).nonzero().flatten()
-        start = search.x.flatten(start_dim=inputs)
-        cap = min(search.cap or torch.inf, search.radius if search.norm == "linf" else torch.inf)
-        ends = [search.domain.clamp(torch.full_like(start, sign * torch.inf), start) - start for sign in (-1, 1)]
+    def __init__(self, judge: Judge, *, eps_f: float, salient: int, others: int, beta: float | None) -> None:
+        task, attack = judge.task, judge.task.attack
+        self.judge, self.task, self.eps_f = judge, task, eps_f
+        self.guide = task.inspected.surrogate(beta)
+        self.sizes = min(salient, attack.k), min(others, task.top.shape[-1] - attack.k)
+        inputs = attack.explainer.inputs
+        self.columns = task.movable.repeat(inputs).nonzero().flatten()
+        start = task.x.flatten(start_dim=inputs)
+        cap = min(attack.cap or torch.inf, attack.radius if attack.norm == "linf" else torch.inf)
+        ends = [task.domain.clamp(torch.full_like(start, sign * torch.inf), start) - start for sign in (-1, 1)]
         self.low, self.high = (end.clamp(-cap, cap).flatten(start_dim=1)[:, self.columns] for end in ends)
         self.bounded = bool(self.low.isfinite().any() or self.high.isfinite().any())
-        self.radius = search.radius * (1 if search.norm == "l2" else len(self.columns) ** 0.5)
+        self.radius = attack.radius * (1 if attack.norm == "l2" else len(self.columns) ** 0.5)
         self.unit: Tensor | None = None
         self.start: Tensor | None = None
 
     def at(self, x: Tensor) -> Point:
         """Judge iterates on the real model; linearise f there and the gaps of the followed explanation."""
-        search = self.search
-        found = search.evaluate(x, create_graph=True)
-        point, scores = found.x, found.scores
-        if self.guide is not search.model:
+        task, explainer = self.task, self.task.attack.explainer
+        evaluation = self.judge.evaluate(x, create_graph=True)
+        point, scores = evaluation.x, evaluation.scores
+        if self.guide is not task.model:
             point, logits = forward(self.guide, x)
             with torch.enable_grad():
-                attributions = search.explainer.attribute(self.guide, point, search.target, True, logits)
-                scores = search.explainer.flatten(attributions)
+                attributions = explainer.attribute(
+                    self.guide, point, task.target, create_graph=True, logits=logits
+                )
+                scores = explainer.flatten(attributions)
         if self.unit is None or self.start is None:
             total = scores.detach().abs().sum(-1, keepdim=True)
             self.unit = torch.where(total > 0, total.clamp_min(negligible(total.dtype)), 1.0)
-            self.start = found.logits.detach().softmax(1)
+            self.start = evaluation.logits.detach().softmax(1)
         with torch.enable_grad():
-            shares, probabilities = scores / self.unit, found.logits.softmax(1)
-            rivals = found.logits.scatter(1, search.target[:, None], -torch.inf)
-            margin = logit(found.logits, search.target) - rivals.amax(1)
+            shares, probabilities = scores / self.unit, evaluation.logits.softmax(1)
+            rivals = evaluation.logits.scatter(1, task.target[:, None], -torch.inf)
+            margin = logit(evaluation.logits, task.target) - rivals.amax(1)
         values = shares.detach()
         # where the model has no value the judge refuses the point; until then it needs some set
-        top = ranking.top_k_mask(found.scores.detach().nan_to_num(), search.k)
+        top = ranking.top_k_mask(evaluation.scores.detach().nan_to_num(), task.attack.k)
         # a feature that has left or entered the set is not looked at again
-        weak = values.masked_fill(~(search.top & top), torch.inf).topk(self.sizes[0], largest=False)
-        strong = values.masked_fill(search.top | top, -torch.inf).topk(self.sizes[1])
-        shift = torch.arange(search.explainer.inputs, device=x.device)[:, None] * values.shape[-1]
+        weak = values.masked_fill(~(task.top & top), torch.inf).topk(self.sizes[0], largest=False)
+        strong = values.masked_fill(task.top | top, -torch.inf).topk(self.sizes[1])
+        shift = torch.arange(explainer.inputs, device=x.device)[:, None] * values.shape[-1]
         ids = [part.indices.reshape(len(x), -1, part.indices.shape[-1]) + shift for part in (weak, strong)]
         slopes = [self._slopes(shares, point, part) for part in ids]
         slope = (slopes[0][:, :, :, None] - slopes[1][:, :, None]).flatten(1, 3)
         ends = [part.values.reshape(*ids[0].shape[:2], -1).isfinite() for part in (weak, strong)]
         change = probabilities.detach() - self.start
         violation = (change.norm(dim=1) / self.eps_f - 1).relu()
-        weakest = values.masked_fill(~search.top, torch.inf).amin(-1)
-        smallest = (weakest - values.masked_fill(search.top, -torch.inf).amax(-1)).reshape(len(x), -1).amin(1)
+        weakest = values.masked_fill(~task.top, torch.inf).amin(-1)
+        smallest = (weakest - values.masked_fill(task.top, -torch.inf).amax(-1)).reshape(len(x), -1).amin(1)
         return Point(
-            found=found.detached(),
-            moved=(x - search.x).flatten(start_dim=1)[:, self.columns],
+            evaluation=evaluation.detached(),
+            moved=(x - task.x).flatten(start_dim=1)[:, self.columns],
             scores=values.flatten(start_dim=1),
             pairs=torch.stack([part.flatten(start_dim=1) for part in _grid(*ids)], dim=1),
             # the solver takes numbers alone: a pair without a finite slope cannot be followed
             valid=torch.logical_and(*_grid(*ends)).flatten(start_dim=1) & slope.isfinite().all(2),
             slopes=_or_zero(slope),
             change=change,
-            jacobian=_or_zero(jacobian(probabilities, found.x).detach()[..., self.columns]),
+            jacobian=_or_zero(jacobian(probabilities, evaluation.x).detach()[..., self.columns]),
             violation=violation,
             margin=margin.detach(),
-            margin_slope=_or_zero(jacobian(margin[:, None], found.x).detach()[:, 0, self.columns]),
+            margin_slope=_or_zero(jacobian(margin[:, None], evaluation.x).detach()[:, 0, self.columns]),
             merit=smallest + violation,
         )
 
@@ -120,8 +124,8 @@ class View:
             picked = shares.flatten(start_dim=1).gather(1, ids.flatten(start_dim=1))
         if not picked.requires_grad:  # a linear model with frozen parameters
             return picked.new_zeros(*ids.shape, len(self.columns))
-        found = jacobian(picked, point).detach()
-        return found[..., self.columns].reshape(*ids.shape, len(self.columns))
+        slopes = jacobian(picked, point).detach()
+        return slopes[..., self.columns].reshape(*ids.shape, len(self.columns))
 
     def row(self, point: Point, number: int) -> Local:
         """One row for the solver."""
@@ -147,9 +151,9 @@ class View:
 
     def crossing(self, point: Point) -> Tensor:
         """The salient feature that left and the other one that entered, farthest apart, int64 (N, 2)."""
-        scores = point.found.scores
-        left = scores.masked_fill(~self.search.top, torch.inf).min(-1)
-        entered = scores.masked_fill(self.search.top, -torch.inf).max(-1)
+        scores = point.evaluation.scores
+        left = scores.masked_fill(~self.task.top, torch.inf).min(-1)
+        entered = scores.masked_fill(self.task.top, -torch.inf).max(-1)
         gap = ((left.values - entered.values) / scores.abs().sum(-1)).reshape(len(scores), -1)
         side = gap.argmin(1, keepdim=True)
         both = [part.indices.reshape(len(scores), -1).gather(1, side) for part in (left, entered)]

@@ -6,13 +6,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from r2et import validate
-from r2et.attacks.base import ATTACKS, Attack
-from r2et.attacks.boundary import BoundaryAttack, surrogate
-from r2et.attacks.search import Search, rowwise
+from r2et.attacks.attack import ATTACKS, Attack
+from r2et.attacks.best import Best
+from r2et.attacks.boundary import BoundaryAttack
+from r2et.attacks.judge import Judge
+from r2et.attacks.task import Task, rowwise
 from r2et.enclosure.hinges import nearest_hinges
-from r2et.enclosure.reading import extract
-from r2et.errors import InputError, ModelError
+from r2et.errors import InputError
 from r2et.numerics.autograd import derivative, forward, negligible, unit
 from r2et.numerics.values import check_count, check_positive
 
@@ -75,149 +75,149 @@ class MinimalFlip(Attack):
         """Steps of all pairs and copies, the search for what they missed, and the bisection, at most."""
         return self.steps * self.pairs * len(BETAS) + HINGES + SEARCH_STEPS + self.halvings
 
-    def run(self, search: Search) -> None:
+    def run(self, task: Task, judge: Judge, best: Best) -> None:
         """Follow the nearest pairs, then bisect between x and the nearest flip."""
-        several = self.beta is None and validate.piecewise_linear(search.model, search.x)
+        several = self.beta is None and task.inspected.piecewise_linear
         for beta in BETAS if several else (self.beta,):
-            guide = surrogate(search, beta)
-            for weights in self._nearest_gaps(search, guide):
-                x = search.x
+            guide = task.inspected.surrogate(beta)
+            for weights in self._nearest_gaps(task, guide):
+                x = task.x
                 for _ in range(self.steps):
-                    x = self._step(search, guide, x, weights)
-                    search.submit(search.evaluate(x))
-        self._cross_hinges(search)
-        self._search_for_missed(search)
-        self._bisect(search)
+                    x = self._step(task, guide, x, weights)
+                    best.submit(judge.evaluate(x))
+        self._cross_hinges(best)
+        self._search_for_missed(best)
+        self._bisect(best)
 
-    def _cross_hinges(self, search: Search) -> None:
+    def _cross_hinges(self, best: Best) -> None:
         """One step over each of the nearest hinges, where the network is small enough to be read."""
-        flat = search.x.flatten(start_dim=1)
-        if search.explainer.inputs != 1 or flat.shape[1] > HINGE_FEATURES:
+        task = best.judge.task
+        flat = task.x.flatten(start_dim=1)
+        if self.explainer.inputs != 1 or flat.shape[1] > HINGE_FEATURES:
             return
-        try:
-            network = extract(search.model, search.x.shape[1:])
-        except ModelError:
+        network = task.inspected.network
+        if network is None or network.smooth:
             return
         widest = max((len(layer.bias) for layer in network.layers), default=0)
-        if network.smooth or flat.shape[1] * widest > HINGE_ENTRIES:
+        if flat.shape[1] * widest > HINGE_ENTRIES:
             return
-        movable = search.movable.to(flat).double()
-        found = [nearest_hinges(network, row, HINGES, movable) for row in flat.double().split(1)]
-        distances, steps = (torch.cat(parts).to(flat) for parts in zip(*found, strict=True))
+        movable = task.movable.to(flat).double()
+        hinges = [nearest_hinges(network, row, HINGES, movable) for row in flat.double().split(1)]
+        distances, steps = (torch.cat(parts).to(flat) for parts in zip(*hinges, strict=True))
         over = 1.001 * distances + torch.finfo(flat.dtype).eps ** 0.5
         over = torch.where(over.isfinite(), over, 0.0)
         for number in range(HINGES):
-            step = (over[:, number, None] * steps[:, number]).reshape(search.x.shape)
-            search.submit(search.evaluate(search.project(search.x + step)))
+            step = (over[:, number, None] * steps[:, number]).reshape(task.x.shape)
+            best.submit(best.judge.evaluate(task.project(task.x + step)))
 
-    def _search_for_missed(self, search: Search) -> None:
+    def _search_for_missed(self, best: Best) -> None:
         """Rows without a flip so far get one from BoundaryAttack, if it finds any."""
-        rows = (search.precision == 1).nonzero().squeeze(1)
+        rows = (best.precision == 1).nonzero().squeeze(1)
         if len(rows):
             shared = {entry.name: getattr(self, entry.name) for entry in fields(Attack) if entry.name != "steps"}
             attack = BoundaryAttack(**shared, steps=SEARCH_STEPS, beta=self.beta)
-            found = attack.attack(search.model, search.x[rows], search.domain, search.seed, lambda units: None)
-            flips = found.precision < 1
-            search.limits.rejected += found.rejected
-            search.adopt(rows[flips], found.x[flips], found.first_flip[flips])
+            result = attack.attack(best.judge.task.for_attack(attack, rows))
+            flips = result.precision < 1
+            best.judge.rejected.update(result.rejected)
+            best.adopt(rows[flips], result.x[flips], result.first_flip[flips])
 
-    def _nearest_gaps(self, search: Search, guide: nn.Module) -> list[Tensor]:
+    def _nearest_gaps(self, task: Task, guide: nn.Module) -> list[Tensor]:
         """The gaps that vanish nearest to x, by their linearisation there: weights (N, ..., n) of values, each.
 
         A gap is s_i g_i - g_j, and for magnitudes s_i g_i + g_j too, with s_i the sign of a salient feature: one
         of them vanishes where a feature enters with either sign.
         """
-        values, point = self._explain(search, guide, search.x)
+        values, point = self._explain(task, guide, task.x)
         flat = values.flatten(start_dim=1)
-        signs = flat.detach().sign() if search.explainer.reduce == "abs" else torch.ones_like(flat)
-        weakest = search.salient.gather(
-            -1, (-search.before.gather(-1, search.salient)).topk(min(self.width, self.k)).indices
+        signs = flat.detach().sign() if self.explainer.reduce == "abs" else torch.ones_like(flat)
+        weakest = task.salient.gather(
+            -1, (-task.before.gather(-1, task.salient)).topk(min(self.width, self.k)).indices
         )
-        others = search.before.gather(-1, search.contenders)
-        strongest = search.contenders.gather(-1, others.topk(min(self.width, others.shape[-1])).indices)
+        others = task.before.gather(-1, task.contenders)
+        strongest = task.contenders.gather(-1, others.topk(min(self.width, others.shape[-1])).indices)
         if values.ndim > 2:
             # the two inputs of a pair have features of their own: number them one after the other
             shift = torch.arange(values.shape[1], device=values.device)[:, None] * values.shape[-1]
             weakest, strongest = weakest + shift, strongest + shift
         weakest, strongest = (ids.reshape(len(flat), -1, ids.shape[-1]) for ids in (weakest, strongest))
         slopes = {
-            (number, part, place): self._slope(search, flat, point, ids[:, part, place])
+            (number, part, place): self._slope(task, flat, point, ids[:, part, place])
             for number, ids in enumerate((weakest, strongest))
             for part in range(ids.shape[1])
             for place in range(ids.shape[2])
         }
-        found = []
+        gaps = []
         for part in range(weakest.shape[1]):
             for a in range(weakest.shape[2]):
                 for b in range(strongest.shape[2]):
                     inside, outside = weakest[:, part, a], strongest[:, part, b]
-                    rise = rowwise(_at(signs, inside), search.x) * slopes[0, part, a]
-                    for side in (1.0, -1.0) if search.explainer.reduce == "abs" else (1.0,):
+                    rise = rowwise(_at(signs, inside), task.x) * slopes[0, part, a]
+                    for side in (1.0, -1.0) if self.explainer.reduce == "abs" else (1.0,):
                         gap = _at(signs, inside) * _at(flat, inside) - side * _at(flat, outside)
                         steep = (rise - side * slopes[1, part, b]).flatten(start_dim=1).norm(dim=1)
                         weights = torch.zeros_like(flat)
                         weights.scatter_(1, inside[:, None], _at(signs, inside)[:, None])
                         weights.scatter_(1, outside[:, None], -side)
-                        found.append((gap.detach() / steep.clamp_min(torch.finfo(gap.dtype).tiny), weights))
-        distance = torch.stack([entry[0] for entry in found], dim=1)
-        best = distance.topk(min(self.pairs, len(found)), dim=1, largest=False).indices
-        stacked = torch.stack([entry[1] for entry in found], dim=1)
+                        gaps.append((gap.detach() / steep.clamp_min(torch.finfo(gap.dtype).tiny), weights))
+        distance = torch.stack([entry[0] for entry in gaps], dim=1)
+        best = distance.topk(min(self.pairs, len(gaps)), dim=1, largest=False).indices
+        stacked = torch.stack([entry[1] for entry in gaps], dim=1)
         chosen = stacked.gather(1, best[..., None].expand(-1, -1, flat.shape[1]))
         return [weights.reshape(values.shape) for weights in chosen.unbind(1)]
 
-    def _step(self, search: Search, guide: nn.Module, x: Tensor, weights: Tensor) -> Tensor:
+    def _step(self, task: Task, guide: nn.Module, x: Tensor, weights: Tensor) -> Tensor:
         """One step onto the linearised boundary of one gap a row."""
-        values, point = self._explain(search, guide, x)
+        values, point = self._explain(task, guide, x)
         gap = (weights * values).flatten(start_dim=1).sum(1)
-        slope, scale = _scaled(search.allowed(derivative(gap.sum(), point)))
-        gap = gap.detach() / scale + (slope * (search.x - x)).flatten(start_dim=1).sum(1)
+        slope, scale = _scaled(task.allowed(derivative(gap.sum(), point)))
+        gap = gap.detach() / scale + (slope * (task.x - x)).flatten(start_dim=1).sum(1)
         square = slope.flatten(start_dim=1).square().sum(1)
         # what is farther away than any budget needs no length of its own
         farthest = torch.finfo(gap.dtype).max ** 0.25
         length = torch.where(square > 0, gap / square, 0.0).clamp(-farthest, farthest)
-        if search.bounded:
-            length = self._length_in_bounds(search, gap, slope, length)
-        return search.project(search.x - rowwise(1.01 * length, x) * slope)
+        if task.bounded:
+            length = self._length_in_bounds(task, gap, slope, length)
+        return task.project(task.x - rowwise(1.01 * length, x) * slope)
 
-    def _length_in_bounds(self, search: Search, gap: Tensor, slope: Tensor, length: Tensor) -> Tensor:
+    def _length_in_bounds(self, task: Task, gap: Tensor, slope: Tensor, length: Tensor) -> Tensor:
         """How far to go along a slope for the gap to vanish when features stop at their bounds, (N,)."""
         low, high = length, length * 2**12
         for _ in range(40):
             middle = (low + high) / 2
-            moved = search.inside(search.x - rowwise(middle, slope) * slope) - search.x
+            moved = task.inside(task.x - rowwise(middle, slope) * slope) - task.x
             left = gap + (slope * moved).flatten(start_dim=1).sum(1) > 0
             low, high = torch.where(left, middle, low), torch.where(left, high, middle)
         return high
 
-    def _bisect(self, search: Search) -> None:
+    def _bisect(self, best: Best) -> None:
         """Shrink the nearest flip towards x while it stays one."""
-        low, high = torch.zeros_like(search.precision), torch.ones_like(search.precision)
-        far = search.best
+        judge, start = best.judge, best.judge.task.x
+        low, high = torch.zeros_like(best.precision), torch.ones_like(best.precision)
+        far = best.x
         for _ in range(self.halvings):
             middle = (low + high) / 2
-            x = search.x + rowwise(middle, far) * (far - search.x)
-            found = search.evaluate(x)
-            flips = search.submit(found) & found.kept & (found.lowest < self.flip_below)
+            evaluation = judge.evaluate(start + rowwise(middle, far) * (far - start))
+            flips = best.submit(evaluation) & evaluation.kept & (evaluation.lowest < self.flip_below)
             low, high = torch.where(flips, low, middle), torch.where(flips, middle, high)
 
-    def _explain(self, search: Search, guide: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+    def _explain(self, task: Task, guide: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
         """The guide's signed explanation (N, ..., n) with its graph, and the point it is made at.
 
         In units of each row's largest value: the squares of a sure model's gradients underflow. Summed magnitudes
         have no sign and stay as they are.
         """
         point, logits = forward(guide, x)
-        attributions = search.explainer.attribute(guide, point, search.target, True, logits)
-        if search.explainer.reduce == "abs-sum":
-            values = search.explainer.flatten(attributions)
+        attributions = self.explainer.attribute(guide, point, task.target, create_graph=True, logits=logits)
+        if self.explainer.reduce == "abs-sum":
+            values = self.explainer.flatten(attributions)
         else:
-            values = attributions.flatten(start_dim=search.explainer.inputs)
+            values = attributions.flatten(start_dim=self.explainer.inputs)
         largest = values.detach().flatten(start_dim=1).abs().amax(1)
         return values / rowwise(largest.clamp_min(negligible(values.dtype)), values), point
 
-    def _slope(self, search: Search, flat: Tensor, point: Tensor, column: Tensor) -> Tensor:
+    def _slope(self, task: Task, flat: Tensor, point: Tensor, column: Tensor) -> Tensor:
         """The gradient of one value a row, in the shape of x, along what can move."""
-        return search.allowed(derivative(_at(flat, column).sum(), point, retain_graph=True))
+        return task.allowed(derivative(_at(flat, column).sum(), point, retain_graph=True))
 
 
 def _scaled(slope: Tensor) -> tuple[Tensor, Tensor]:

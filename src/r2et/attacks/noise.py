@@ -6,8 +6,10 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from r2et.attacks.base import ATTACKS, Attack
-from r2et.attacks.search import Search
+from r2et.attacks.attack import ATTACKS, Attack
+from r2et.attacks.best import Best
+from r2et.attacks.judge import Judge
+from r2et.attacks.task import Task
 from r2et.numerics.values import check_choice
 
 NoiseKind = Literal["gaussian", "uniform"]
@@ -38,19 +40,19 @@ class NoiseAttack(Attack):
         super().__post_init__()
         check_choice("kind", self.kind, get_args(NoiseKind))
 
-    def run(self, search: Search) -> None:
+    def run(self, task: Task, judge: Judge, best: Best) -> None:
         """Draw, judge, hand in."""
         for draw in range(1, self.steps + 1):
-            search.submit(search.evaluate(search.project(search.x + self.radius * self._draw(search, draw))))
+            best.submit(judge.evaluate(task.project(task.x + self.radius * self._draw(task, draw))))
 
-    def _draw(self, search: Search, draw: int) -> Tensor:
+    def _draw(self, task: Task, draw: int) -> Tensor:
         if self.kind == "gaussian":
-            return search.random_directions(draw)
+            return task.random_directions(draw)
         if self.norm == "linf":
-            return search.allowed(torch.erf(search.random_numbers(draw) / 2**0.5))
+            return task.allowed(torch.erf(task.random_numbers(draw) / 2**0.5))
         # of n + 2 Gaussian numbers, normalised, the first n are uniform in the unit ball
-        numbers = search.random_numbers(draw, extra=2)
-        moving = search.allowed(numbers[:, :-2].reshape(search.x.shape)).flatten(start_dim=1)
+        numbers = task.random_numbers(draw, extra=2)
+        moving = task.allowed(numbers[:, :-2].reshape(task.x.shape)).flatten(start_dim=1)
         length = torch.cat([moving, numbers[:, -2:]], dim=1).norm(dim=1, keepdim=True)
         inside: Tensor = moving / length
-        return inside.reshape(search.x.shape)
+        return inside.reshape(task.x.shape)

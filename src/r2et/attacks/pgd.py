@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from r2et.attacks.base import ATTACKS, Attack
-from r2et.attacks.search import Evaluation, Search
+from r2et.attacks.attack import ATTACKS, Attack
+from r2et.attacks.best import Best
+from r2et.attacks.judge import Evaluation, Judge
+from r2et.attacks.task import Task, rowwise
 from r2et.numerics.autograd import derivative, negligible
 from r2et.scores import Score, check_score, probability_slope
 
@@ -29,66 +31,67 @@ class GradientDescentAttack(Attack):
         check_score(self.score)
 
     @abstractmethod
-    def loss(self, scores: Tensor, search: Search, clean: Tensor) -> Tensor:
+    def loss(self, scores: Tensor, task: Task, clean: Tensor) -> Tensor:
         """What is minimised, (N,), from explanations (N, ..., n) of the iterates and of the clean inputs."""
 
-    def start(self, search: Search) -> Tensor:
+    def start(self, task: Task) -> Tensor:
         """The first iterate (N, *features)."""
-        return search.x
+        return task.x
 
-    def value(self, search: Search) -> Callable[[Evaluation], Tensor]:
-        """The loss of judged iterates, (N,), as a function of them; called once a run."""
-        clean = self._explanation(search, search.evaluate(search.x, create_graph=True)).detach()
+    def value(self, judge: Judge) -> Callable[[Evaluation], Tensor]:
+        """The loss of judged iterates, (N,), as a function of them; called once per run."""
+        task = judge.task
+        clean = self._explanation(task, judge.evaluate(task.x, create_graph=True)).detach()
 
-        def value(found: Evaluation) -> Tensor:
+        def value(evaluation: Evaluation) -> Tensor:
             with torch.enable_grad():
-                return self.loss(self._explanation(search, found), search, clean)
+                return self.loss(self._explanation(task, evaluation), task, clean)
 
         return value
 
-    def slope(self, search: Search) -> Callable[[Evaluation], Tensor]:
+    def slope(self, judge: Judge) -> Callable[[Evaluation], Tensor]:
         """The slope that a step goes against, (N, *features), as a function of judged iterates.
 
-        Called once a run: the function may remember what it has seen.
+        Called once per run: the function may remember what it has seen.
         """
-        value = self.value(search)
+        value = self.value(judge)
 
-        def slope(found: Evaluation) -> Tensor:
+        def slope(evaluation: Evaluation) -> Tensor:
             with torch.enable_grad():
-                total = value(found).sum()
-            return derivative(total, found.x)
+                total = value(evaluation).sum()
+            return derivative(total, evaluation.x)
 
         return slope
 
-    def run(self, search: Search) -> None:
+    def run(self, task: Task, judge: Judge, best: Best) -> None:
         """Take the steps; each iterate is judged by the same pass that gives its gradient."""
-        slope = self.slope(search)
+        slope = self.slope(judge)
         length = self.radius / self.steps
-        x = self.start(search)
-        current = search.evaluate(x, create_graph=True)
+        x = self.start(task)
+        current = judge.evaluate(x, create_graph=True)
         first = 0
-        if x is not search.x:
-            search.submit(current)
+        if x is not task.x:
+            best.submit(current)
             first = 1
         for step in range(first, self.steps):
-            x = search.project(current.x.detach() - length * search.direction(slope(current)))
+            x = task.project(current.x.detach() - length * task.direction(slope(current)))
             # the last iterate is judged, not left again
-            current = search.evaluate(x, create_graph=step + 1 < self.steps)
-            search.submit(current)
+            current = judge.evaluate(x, create_graph=step + 1 < self.steps)
+            best.submit(current)
 
-    def _explanation(self, search: Search, found: Evaluation) -> Tensor:
+    def _explanation(self, task: Task, evaluation: Evaluation) -> Tensor:
         """The explanation of `self.score` at judged iterates, without a second pass where that is possible."""
-        explainer = search.explainer
+        explainer, scores, logits = self.explainer, evaluation.scores, evaluation.logits
         if explainer.score == self.score:
-            return found.scores
+            return scores
         if explainer.pointwise and (explainer.score, self.score) == ("log-odds", "probability"):
-            factor = probability_slope(found.logits, search.target)
-            return found.scores * factor.reshape(-1, *[1] * (found.scores.ndim - 1))
+            return scores * rowwise(probability_slope(logits, task.target), scores)
         other = replace(explainer, score=self.score)
         with torch.enable_grad():
-            return other.flatten(
-                other.attribute(search.model, found.x, search.target, found.scores.requires_grad, found.logits)
+            attributions = other.attribute(
+                task.model, evaluation.x, task.target, create_graph=scores.requires_grad, logits=logits
             )
+            return other.flatten(attributions)
 
 
 @ATTACKS.register("er")
@@ -102,9 +105,9 @@ class ERAttack(GradientDescentAttack):
     (torch.Size([4, 6]), True, True)
     """
 
-    def loss(self, scores: Tensor, search: Search, clean: Tensor) -> Tensor:
+    def loss(self, scores: Tensor, task: Task, clean: Tensor) -> Tensor:
         """The mean gap over all k(n-k) pairs, (N,)."""
-        return (search.pair_weights * scores).flatten(start_dim=1).sum(1)
+        return (task.pair_weights * scores).flatten(start_dim=1).sum(1)
 
 
 @ATTACKS.register("mse")
@@ -119,11 +122,11 @@ class MSEAttack(GradientDescentAttack):
     tensor([1., 1., 1., 1.])
     """
 
-    def start(self, search: Search) -> Tensor:
+    def start(self, task: Task) -> Tensor:
         """One step in a random direction."""
-        return search.project(search.x + self.radius / self.steps * search.random_directions())
+        return task.project(task.x + self.radius / self.steps * task.random_directions())
 
-    def loss(self, scores: Tensor, search: Search, clean: Tensor) -> Tensor:
+    def loss(self, scores: Tensor, task: Task, clean: Tensor) -> Tensor:
         """Minus the squared distance in units of the largest score, (N,).
 
         Probabilities of a sure model have gradients whose squares underflow; a step has a fixed length, so the

@@ -8,10 +8,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from r2et.attacks.base import ATTACKS, Attack
+from r2et.attacks.attack import ATTACKS, Attack
+from r2et.attacks.best import Best
+from r2et.attacks.judge import Judge
 from r2et.attacks.linearised import Point, View
-from r2et.attacks.search import Search
 from r2et.attacks.subproblem import Array, Local, load_solver, subproblem
+from r2et.attacks.task import Task
 from r2et.numerics.values import check_count, check_number, check_positive
 
 #: the joint reduction, as a share of what the steepest pair alone would allow, below which pairs block each other
@@ -86,36 +88,36 @@ class TrustRegion(Attack):
         for name in ("eta", "gamma"):
             check_number(name, getattr(self, name), 0, 1, inside=True)
 
-    def run(self, search: Search) -> None:
+    def run(self, task: Task, judge: Judge, best: Best) -> None:
         """All rows in lock step; each has a trust radius and a list of pairs of its own."""
         load_solver()
-        view = View(search, self.eps_f, self.salient, self.others, self.beta)
-        now = view.at(search.x)
+        view = View(judge, eps_f=self.eps_f, salient=self.salient, others=self.others, beta=self.beta)
+        now = view.at(task.x)
         delta = self.delta or self.radius / 10
-        rows = [_Row(delta, done=len(view.columns) == 0) for _ in search.x]
-        pair = torch.full((len(rows), 2), -1, device=search.x.device)
+        rows = [_Row(delta, done=len(view.columns) == 0) for _ in task.x]
+        pair = torch.full((len(rows), 2), -1, device=task.x.device)
         low, high = torch.full_like(now.merit, torch.inf), torch.full_like(now.merit, -torch.inf)
         merit = [now.merit]
         for _ in range(self.steps):
-            moving = torch.tensor([not row.done for row in rows], device=search.x.device)
+            moving = torch.tensor([not row.done for row in rows], device=task.x.device)
             if moving.any():
-                step = torch.zeros_like(search.x).flatten(start_dim=1)
+                step = torch.zeros_like(task.x).flatten(start_dim=1)
                 for number in moving.nonzero().flatten().tolist():
-                    found = self._step(rows[number], view.row(now, number))
-                    step[number, view.columns] = torch.from_numpy(found).to(step)
-                trial = view.at(search.project(now.found.x + step.reshape(search.x.shape)))
+                    own = self._step(rows[number], view.row(now, number))
+                    step[number, view.columns] = torch.from_numpy(own).to(step)
+                trial = view.at(task.project(now.evaluation.x + step.reshape(task.x.shape)))
                 taken = self._judge(rows, now, trial, delta)
                 ends = torch.stack([now.gaps, torch.where(taken[:, None], now.gaps_at(trial), now.gaps)])
                 counted = now.valid & moving[:, None]
                 low = torch.minimum(low, ends.masked_fill(~counted, torch.inf).amin((0, 2)))
                 high = torch.maximum(high, ends.masked_fill(~counted, -torch.inf).amax((0, 2)))
                 now = now.replaced(taken, trial)
-                first = (now.found.lowest < 1) & (pair[:, 0] < 0)
+                first = (now.evaluation.lowest < 1) & (pair[:, 0] < 0)
                 pair = torch.where(first[:, None], view.crossing(now), pair)
             merit.append(now.merit)
-            search.submit(now.found)
+            best.submit(now.evaluation)
         spread = torch.where(low.isfinite(), high - low, 0.0)
-        search.details = {"pair": pair, "gap_range": spread, "merit": torch.stack(merit, dim=1)}
+        best.details = {"pair": pair, "gap_range": spread, "merit": torch.stack(merit, dim=1)}
 
     def _step(self, row: "_Row", local: Local) -> Array:
         """The step of one row (d,); pairs that block it are set aside until it exists or no pair is left."""
@@ -153,8 +155,8 @@ class TrustRegion(Attack):
         actual = trial.violation[:, None] + (slack + now.gaps_at(trial) - now.gaps).abs()
         ratio = (self.epsilon - actual) / (self.epsilon - expected).clamp_min(torch.finfo(step.dtype).tiny)
         poor, fair = active & ~(ratio > self.eta), active & ~(ratio > 0.75)
-        flipped = (trial.found.lowest < self.flip_below) & (trial.violation <= self.epsilon)
-        taken: Tensor = trial.found.kept & active.any(1) & (flipped | ~poor.any(1))
+        flipped = (trial.evaluation.lowest < self.flip_below) & (trial.violation <= self.epsilon)
+        taken: Tensor = trial.evaluation.kept & active.any(1) & (flipped | ~poor.any(1))
         for number, row in enumerate(rows):
             if row.done:
                 taken[number] = False
@@ -166,7 +168,7 @@ class TrustRegion(Attack):
                 row.delta *= self.gamma
                 if row.delta < SMALLEST * first_delta:
                     row.delta = first_delta
-                    refused = poor[number] if trial.found.kept[number] else active[number]
+                    refused = poor[number] if trial.evaluation.kept[number] else active[number]
                     row.removed.update(tuple(pair) for pair in now.pairs[number][:, refused].T.tolist())
         return taken
 

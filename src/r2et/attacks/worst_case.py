@@ -4,12 +4,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
-from r2et import validate
-from r2et.attacks.base import ATTACKS, Attack
+from r2et.attacks.attack import ATTACKS, Attack
+from r2et.attacks.best import Best
 from r2et.attacks.boundary import BoundaryAttack
+from r2et.attacks.judge import Judge
 from r2et.attacks.minimal import MinimalFlip
 from r2et.attacks.pgd import ERAttack, MSEAttack
-from r2et.attacks.search import Search
+from r2et.attacks.task import Task
 from r2et.errors import InputError
 from r2et.numerics.values import check_choice, quoted
 
@@ -100,32 +101,32 @@ class WorstCase(Attack):
     def _own(self) -> Sequence[Attack]:
         return self.members or ()  # type: ignore[return-value]  # built when this attack was
 
-    def attacks(self, piecewise: bool) -> list[Attack]:
+    def attacks(self, *, piecewise: bool) -> list[Attack]:
         """The members, or the attacks of the recipe for a net with or without second derivatives."""
         if self.members is not None:
             return list(self._own)
         plain, steps, restarts = EFFORT[self.budget]
         shared = self._shared
-        found: list[Attack] = [
+        recipe: list[Attack] = [
             BoundaryAttack(**shared, steps=steps, loss="hinge", beta=beta, restarts=restarts)
             for beta in (BETAS[self.budget] if piecewise else (None,))
         ]
-        found.append(BoundaryAttack(**shared, steps=steps, loss="soft", restarts=1))
-        found += [ERAttack(**shared, steps=plain), MSEAttack(**shared, steps=plain)]
+        recipe.append(BoundaryAttack(**shared, steps=steps, loss="soft", restarts=1))
+        recipe += [ERAttack(**shared, steps=plain), MSEAttack(**shared, steps=plain)]
         if self.norm == "l2":
-            found.append(MinimalFlip(**shared))
-        return found
+            recipe.append(MinimalFlip(**shared))
+        return recipe
 
-    def run(self, search: Search) -> None:
+    def run(self, task: Task, judge: Judge, best: Best) -> None:
         """Attack with each member what the ones before it have left."""
-        for attack in self.attacks(validate.piecewise_linear(search.model, search.x)):
-            rows = (search.precision > 0).nonzero().squeeze(1)
+        for attack in self.attacks(piecewise=task.inspected.piecewise_linear):
+            rows = (best.precision > 0).nonzero().squeeze(1)
             if not len(rows):
                 return
-            found = attack.attack(search.model, search.x[rows], search.domain, search.seed, search.advance)
-            if found.history is not None:
-                lines = found.history[1:]
-                search.history += [search.precision.index_copy(0, rows, line) for line in lines]
-            search.limits.rejected += found.rejected
-            search.adopt(rows, found.x, found.first_flip)
-            search.iteration += attack.iterations()
+            result = attack.attack(task.for_attack(attack, rows), best.advance)
+            if result.history is not None:
+                lines = result.history[1:]
+                best.history += [best.precision.index_copy(0, rows, line) for line in lines]
+            judge.rejected.update(result.rejected)
+            best.adopt(rows, result.x, result.first_flip)
+            best.iteration += attack.iterations()

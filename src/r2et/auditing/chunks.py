@@ -1,14 +1,15 @@
 """The run of an audit: one look at the model, then each chunk of rows is attacked, measured and certified."""
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
 from r2et import metrics, validate
-from r2et.attacks import Attack, AttackResult
+from r2et.attacks import Attack, AttackResult, Task
+from r2et.attacks.inspected import InspectedModel
 from r2et.auditing.certifying import Certifier
 from r2et.auditing.inputs import Names, read_names
 from r2et.auditing.parts import Part, Run, draw, sample_rows
@@ -18,14 +19,16 @@ from r2et.data.layouts import ImageLayout
 from r2et.explainers import Activation, Explainer
 from r2et.numerics.attention import math_attention
 from r2et.numerics.checks import check_labels, check_logits
+from r2et.numerics.memory import at_once
 from r2et.numerics.preflight import measuring
+from r2et.numerics.row_noise import row_normal
 from r2et.numerics.values import check_k
 from r2et.progress import progress_bar
 from r2et.stability import thickness
 from r2et.stability.neighbours import Neighbours
 
-#: values of inputs that the model is checked on
-CHECKED = 2**22
+#: values that the checks of the model keep of each input value
+CHECKED = 4
 #: rows whose pictures are kept
 PICTURES = 24
 
@@ -51,12 +54,7 @@ class RowNeighbours(Neighbours):
         self, model: nn.Module, x: Tensor, samples: int, generator: torch.Generator | None
     ) -> Iterator[Tensor]:
         """Independent draws."""
-        noise = []
-        for row in x.detach().cpu().double().flatten(start_dim=1).numpy():
-            digest = hashlib.blake2b(row.tobytes(), digest_size=7, key=str(self.seed).encode()).digest()
-            own = torch.Generator("cpu").manual_seed(int.from_bytes(digest, "little"))
-            noise.append(torch.randn(samples, len(row), generator=own, dtype=torch.float32, device="cpu"))
-        drawn = torch.stack(noise, 1).to(x).unflatten(2, x.shape[1:])
+        drawn = row_normal(x, self.seed, samples=samples, drawn_as=torch.float32).unflatten(2, x.shape[1:])
         return (torch.add(x, part, alpha=self.sigma) for part in drawn)
 
 
@@ -71,7 +69,7 @@ def run(plan: Plan) -> Run:
         check_k(options.k, features)
         names = _names(plan, features, logits.shape[1])
         certifier = Certifier(plan.model, plan.x, options.k, options.explainer, wanted=options.certificate)
-        few = max(64, CHECKED // plan.x[0].numel())
+        few = at_once(plan.x[0].numel(), copies=CHECKED, least=64)
         validation = validate.check(plan.model, plan.x[:few], k=options.k, explainer=options.explainer)
         parts, pictures = _Chunks(plan, logits, certifier).work()
     return Run(
@@ -143,6 +141,11 @@ class _Chunks:
         """Whether there is one chunk only: then each attack shows how far it is."""
         return len(self.plan.x) <= self.plan.chunk
 
+    @cached_property
+    def _inspected(self) -> InspectedModel:
+        """What attacks know about the model, found out once for all chunks."""
+        return InspectedModel(self.plan.model, self.plan.x)
+
     def _cost(self, attack: Attack) -> int:
         return attack.iterations() * len(self.plan.radii)
 
@@ -179,13 +182,17 @@ class _Chunks:
         """What each attack found at each radius."""
         plan, options = self.plan, self.plan.options
         progress = options.progress and self._alone
+        task = Task.prepare(
+            plan.attacks[0],
+            plan.model,
+            x,
+            domain=options.domain,
+            seed=options.seed,
+            inspected=self._inspected,
+        )
         results = []
         for attack in plan.attacks:
-            results.append(
-                attack(
-                    plan.model, x, domain=options.domain, seed=options.seed, progress=progress, radii=plan.radii
-                )
-            )
+            results.append(attack.on([task], plan.radii, progress=progress))
             advance(self._cost(attack) * len(x))
         return results
 

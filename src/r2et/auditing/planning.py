@@ -14,6 +14,7 @@ from r2et.data.layouts import GraphLayout, ImageLayout
 from r2et.domain import Domain
 from r2et.errors import InputError
 from r2et.explainers import Explainer
+from r2et.numerics.memory import at_once
 from r2et.numerics.preflight import check_module
 from r2et.numerics.values import (
     check_choice,
@@ -29,8 +30,8 @@ from r2et.numerics.values import (
 if TYPE_CHECKING:
     from r2et.auditing.inputs import Inputs, Labels
 
-#: values of inputs in a chunk, and rows: an interrupt loses the chunk it falls into
-VALUES_AT_ONCE, ROWS_AT_ONCE = 2**16, 512
+#: rows in a chunk, at most: an interrupt loses the chunk it falls into; attacks keep many values of each input value
+ROWS_AT_ONCE, GRAPHS = 512, 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +141,7 @@ def make_plan(model: nn.Module, x: "Inputs", y: "Labels", options: Options) -> P
 
 
 def _rows_at_once(x: Tensor, chunk_size: int | None) -> int:
-    return min(chunk_size or ROWS_AT_ONCE, ROWS_AT_ONCE, max(8, VALUES_AT_ONCE // x[0].numel()))
+    return min(chunk_size or ROWS_AT_ONCE, ROWS_AT_ONCE, at_once(x[0].numel(), copies=GRAPHS, least=8))
 
 
 def choose_attacks(options: Options, radius: float) -> tuple[list[Attack], WorstCase]:

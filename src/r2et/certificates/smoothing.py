@@ -14,8 +14,6 @@ U_[k-i+1]. The newcomer scores at least as high there, so ||delta|| is at least
 The bounds hold for all n features at once: S may be chosen from the same counts.
 """
 
-import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,7 +29,9 @@ from r2et.explainers import Explainer, Gradient
 from r2et.files.unpacking import read_arrays
 from r2et.files.writing import writing
 from r2et.numerics.checks import check_inputs, check_labels, check_logits
+from r2et.numerics.memory import at_once
 from r2et.numerics.preflight import measuring
+from r2et.numerics.row_noise import row_normal_chunks
 from r2et.numerics.values import (
     check_chunk_size,
     check_count,
@@ -47,9 +47,8 @@ from r2et.numerics.values import (
 from r2et.progress import progress_bar
 from r2et.scores import checked_target
 
-#: noisy copies that are explained at once: at most so many, and at most so many input values
-COPIES_AT_ONCE = 2048
-VALUES_AT_ONCE = 2**20
+#: noisy copies that are explained at once, at most; an explainer may keep several passes of each
+COPIES_AT_ONCE, PASSES = 2048, 16
 
 
 @dataclass(frozen=True)
@@ -220,7 +219,7 @@ def noisy_counts(
     check_noise(sigma, samples, seed=seed)
     check_count("tau", tau)
     check_chunk_size(chunk_size)
-    chunk = chunk_size or max(1, min(COPIES_AT_ONCE, VALUES_AT_ONCE // x[0].numel()))
+    chunk = chunk_size or min(COPIES_AT_ONCE, at_once(x[0].numel(), copies=PASSES))
     with measuring(model, x), progress_bar("smoothing", len(x) * samples, progress) as advance:
         with torch.no_grad():
             logits = model(x)
@@ -229,7 +228,7 @@ def noisy_counts(
         rows = []
         for row, label in zip(x.detach(), target, strict=True):
             counts: Tensor | int = 0
-            for noise in _noise(row, samples, chunk, seed):
+            for noise in row_normal_chunks(row, samples, chunk=chunk, seed=seed):
                 scores = explain_at(model, row + sigma * noise, label.expand(len(noise)), explainer)
                 check_k(tau, scores.shape[-1])
                 counts = counts + ranking.top_k_mask(scores, tau).sum(0)
@@ -301,13 +300,3 @@ def _limits(lower: Tensor, upper: Tensor, top: Tensor, k: int, sigma: float) -> 
     found = sigma / 2 * (torch.special.ndtri(rising[..., :newcomers]) - torch.special.ndtri(outside))
     # n - k features cannot displace more than n - k, however far the input moves
     return torch.cat([found.clamp_min(0.0), torch.full_like(rising[..., newcomers:], torch.inf)], dim=-1)
-
-
-def _noise(row: Tensor, samples: int, chunk: int, seed: int) -> Iterator[Tensor]:
-    """Standard normal numbers (copies, *features) from the seed and the row's own values, a chunk at a time."""
-    values = row.cpu().double().numpy()
-    digest = hashlib.blake2b(values.tobytes(), digest_size=16, key=str(seed).encode()).digest()
-    # unlike torch's, numpy's numbers do not depend on how many are drawn at once
-    source = np.random.default_rng(int.from_bytes(digest, "little"))
-    for first in range(0, samples, chunk):
-        yield torch.from_numpy(source.standard_normal((min(chunk, samples - first), *values.shape))).to(row)

@@ -37,8 +37,8 @@ from torch import Tensor, nn
 from r2et import ranking
 from r2et.errors import InputError, ModelError
 from r2et.explainers import Explainer, Gradient
-from r2et.explainers.averaged import VALUES_AT_ONCE
 from r2et.numerics.checks import check_generator, check_inputs
+from r2et.numerics.memory import at_once
 from r2et.numerics.modes import own_draws
 from r2et.numerics.preflight import measuring
 from r2et.numerics.values import check_chunk_size, check_count, check_k, check_kind, check_number, check_positive
@@ -197,7 +197,7 @@ def statistical_stability(
         check_number("covering", found, low=1)
         cover = float(found)
         draws = neighbours.each(model, x, samples, own_draws(generator, x))
-        chunk = chunk_size or max(1, VALUES_AT_ONCE // x.numel())
+        chunk = chunk_size or at_once(x.numel())
         parts = []
         while part := list(itertools.islice(draws, chunk)):
             scores = explain_at(model, torch.cat(part), target.repeat(len(part)), explainer)

@@ -13,6 +13,7 @@ from r2et.enclosure.pairs import Pairs
 from r2et.enclosure.reading import extract
 from r2et.errors import ModelError
 from r2et.explainers import Explainer, Gradient, GradientTimesInput, SmoothGrad
+from r2et.numerics.memory import at_once
 from r2et.numerics.modes import copied
 from r2et.numerics.values import check_k
 from r2et.scores import Score, runner_up_class
@@ -20,8 +21,8 @@ from r2et.validate.tracing import check_traceable
 
 #: the explainers whose derivatives can be enclosed; a subclass may explain something else
 ENCLOSED = (Gradient, GradientTimesInput, SmoothGrad)
-#: inputs that are certified together, and the entries of their largest matrices
-ROWS_AT_ONCE, ENTRIES_AT_ONCE = 64, 2**18
+#: inputs that are certified together, at most, and how many matrices are kept of each
+ROWS_AT_ONCE, MATRICES = 64, 64
 
 
 def why_not(explainer: Explainer, x: Tensor) -> str | None:
@@ -129,7 +130,7 @@ class Reading:
     def _rows_at_once(self, features: int) -> int:
         widest = max([features, len(self.network.base), *(len(layer.bias) for layer in self.network.layers)])
         copies = self.explainer.samples if isinstance(self.explainer, SmoothGrad) else 1
-        return max(1, min(ROWS_AT_ONCE, ENTRIES_AT_ONCE // (features * widest * copies)))
+        return min(ROWS_AT_ONCE, at_once(features * widest * copies, copies=MATRICES))
 
     def _checked_logits(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Logits as the enclosures see them and as the model has them, after a check that both agree."""

@@ -12,13 +12,11 @@ from torch import Tensor, nn
 from r2et.errors import InputError
 from r2et.explainers.base import EXPLAINERS, Explainer
 from r2et.numerics.checks import check_baseline
+from r2et.numerics.memory import at_once
 from r2et.numerics.values import check_choice, check_chunk_size, check_count, check_positive, check_seed
 from r2et.scores import Score
 
 Rule = Literal["gauss-legendre", "trapezoid"]
-
-#: points are evaluated together up to this many input values, which keeps small batches fast and large ones small
-VALUES_AT_ONCE = 2**24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +45,7 @@ class AveragedGradient(Explainer):
     ) -> Tensor:
         """sum_m weights[m] * grad score(point(m)), in the shape of x; `chunk_size` points at a time."""
         count = len(weights)
-        chunk = self.chunk_size or max(1, VALUES_AT_ONCE // x.numel())
+        chunk = self.chunk_size or at_once(x.numel())
         total = torch.zeros_like(x)
         for first in range(0, count, chunk):
             members = range(first, min(first + chunk, count))

@@ -16,6 +16,7 @@ from r2et.domain import Domain
 from r2et.errors import CheckpointError, InputError
 from r2et.explainers import Explainer, Gradient
 from r2et.numerics.checks import check_labels
+from r2et.numerics.memory import at_once
 from r2et.numerics.values import check_count, check_flag, check_kind, check_seed, check_text, quoted
 from r2et.predictors.models import OpenedModel
 from r2et.tables.labelled import LabelledTable, class_numbers, class_order, numeric_inputs
@@ -63,7 +64,7 @@ class Subject:
     @property
     def rows_at_once(self) -> int:
         """How many inputs are attacked together: an attack keeps several graphs of each."""
-        return max(1, 2**19 // self.x[0].numel())
+        return at_once(self.x[0].numel(), copies=32)
 
     def audit(self, k: int | None = None, **options: Any) -> Audit:
         """`r2et.audit` of these rows, with the names of features and classes."""

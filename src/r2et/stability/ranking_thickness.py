@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from r2et import ranking
 from r2et.errors import InputError
 from r2et.explainers import Explainer, Gradient
-from r2et.explainers.averaged import VALUES_AT_ONCE
 from r2et.numerics.autograd import forward
 from r2et.numerics.checks import check_generator, check_inputs
+from r2et.numerics.memory import at_once
 from r2et.numerics.modes import evaluating, own_draws
 from r2et.numerics.preflight import measuring
 from r2et.numerics.values import check_choice, check_chunk_size, check_count, check_k, check_kind, is_whole, quoted
@@ -157,7 +157,7 @@ def path_explanations(
         for neighbour in neighbours.each(model, x, samples, generator)
         for step in range(steps)
     )
-    chunk = chunk_size or max(1, VALUES_AT_ONCE // x.numel())
+    chunk = chunk_size or at_once(x.numel())
     while part := list(itertools.islice(points, chunk)):
         # what is to be differentiated by the parameters belongs to training, which decides on the mode itself
         with nullcontext() if create_graph else evaluating(model), torch.enable_grad():

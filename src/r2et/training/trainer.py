@@ -20,6 +20,7 @@ from r2et import metrics
 from r2et.checkpoints import models as checkpoints
 from r2et.errors import CheckpointError, InputError
 from r2et.files.reading import typed
+from r2et.numerics.memory import at_once
 from r2et.numerics.modes import copied
 from r2et.numerics.values import check_kind
 from r2et.objectives import Loss, Objective
@@ -33,8 +34,8 @@ from r2et.training.settings import BatchWeight, FitResult, Progress, Retraining,
 MakeOptimiser = Callable[[Iterable[nn.Parameter]], Optimizer]
 MakeSchedule = Callable[[Optimizer], LRScheduler]
 STATE = "training"
-#: validation data is evaluated in parts of so many input values; a regulariser keeps several graphs of each
-VALUES_AT_ONCE = 2**19
+#: values that a regulariser keeps of each input value, in several graphs
+GRAPHS = 32
 
 
 class Trainer:
@@ -377,7 +378,7 @@ def _parts(rows: Rows) -> list[Tensor]:
 
 
 def _rows_at_once(x: Tensor) -> int:
-    return max(1, min(1024, VALUES_AT_ONCE // x[0].numel()))
+    return min(1024, at_once(x[0].numel(), copies=GRAPHS))
 
 
 def _derive(seed: int, *parts: object) -> int:

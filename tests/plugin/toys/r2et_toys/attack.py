@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from r2et.attacks import Attack, Search
+from r2et.attacks import Attack, Best, Judge, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,10 +13,10 @@ class AxisSteps(Attack):
 
     steps: int = 12
 
-    def run(self, search: Search) -> None:
+    def run(self, task: Task, judge: Judge, best: Best) -> None:
         """Two iterations for each feature, the first features first."""
-        rows = search.x.flatten(start_dim=1)
+        rows = task.x.flatten(start_dim=1)
         for step in range(self.steps):
             delta = torch.zeros_like(rows)
             delta[:, step // 2 % rows.shape[1]] = self.radius * (-1) ** step
-            search.submit(search.evaluate(search.project(search.x + delta.reshape(search.x.shape))))
+            best.submit(judge.evaluate(task.project(task.x + delta.reshape(task.x.shape))))

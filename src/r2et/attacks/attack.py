@@ -1,0 +1,283 @@
+"""The template of every attack: `__call__` is final (checks, judging, result); a subclass writes `run`."""
+
+import warnings
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal, final, get_args, overload
+
+import torch
+from torch import Tensor, nn
+
+from r2et.attacks.best import Best
+from r2et.attacks.inspected import InspectedModel
+from r2et.attacks.judge import Judge
+from r2et.attacks.limits import Norm, in_words
+from r2et.attacks.result import AttackResult, better, joined
+from r2et.attacks.task import Predictions, Task, rowwise
+from r2et.domain import Domain
+from r2et.errors import InputError
+from r2et.explainers import Explainer, Gradient
+from r2et.numerics.autograd import forward
+from r2et.numerics.checks import check_inputs
+from r2et.numerics.modes import weights_kept
+from r2et.numerics.preflight import apart, measuring
+from r2et.numerics.values import (
+    check_choice,
+    check_chunk_size,
+    check_count,
+    check_flag,
+    check_k,
+    check_kind,
+    check_positive,
+    check_radii,
+    check_seed,
+    check_share,
+    plain_numbers,
+    quoted,
+)
+from r2et.progress import progress_bar
+from r2et.registry import Registry
+from r2et.scores import logits_of, predicted_class
+
+Keep = Literal["best", "last"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attack(ABC):
+    """The base class of attacks on the top-k set (Eq. 1).
+
+    Args:
+        k: size of the salient set.
+        radius: budget of the perturbation, in the units of x.
+        norm: of the budget, "l2" or "linf".
+        steps: iterations.
+        keep: "best" returns the iterate with the lowest P@k among those that keep the prediction; "last" the
+            last iterate, whatever it predicts.
+        flip_below: an iterate counts as a flip when its P@k is below this.
+        cap: optional L-infinity budget on top.
+        predictions: further predictions that must be kept: inputs to a list of logits (the two single-input
+            classifiers beside a Siamese net; S = 3 in App. B.2.3). None = the model's own alone.
+        explainer: the explanation that is attacked and judged.
+        history: record P@k at each iteration.
+    """
+
+    k: int
+    radius: float
+    steps: int = 1000
+    keep: Keep = "best"
+    flip_below: float = 1.0
+    norm: Norm = "l2"
+    cap: float | None = None
+    predictions: Predictions | None = None
+    explainer: Explainer = field(default_factory=Gradient)
+    history: bool = False
+
+    #: whether the attack looks for the nearest flip, not for the lowest P@k
+    nearest: ClassVar[bool] = False
+    #: whether it runs only when asked for by name, not among all attacks
+    slow: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        plain_numbers(self)
+        check_count("k", self.k)
+        check_positive("radius", self.radius)
+        check_choice("keep", self.keep, get_args(Keep))
+        check_choice("norm", self.norm, get_args(Norm))
+        check_count("steps", self.steps)
+        check_share("flip_below", self.flip_below)
+        if self.cap is not None:
+            check_positive("cap", self.cap)
+        if self.predictions is not None and not callable(self.predictions):
+            raise InputError(f"predictions must be a function of the inputs, got {quoted(self.predictions)}")
+        check_kind("explainer", self.explainer, Explainer, "r2et.explainers.Gradient()")
+        check_flag("history", self.history)
+
+    @overload
+    def __call__(
+        self,
+        model: nn.Module,
+        x: Tensor,
+        *,
+        domain: Domain | None = ...,
+        seed: int | None = ...,
+        chunk_size: int | None = ...,
+        progress: bool = ...,
+        radii: None = ...,
+    ) -> AttackResult: ...
+
+    @overload
+    def __call__(
+        self,
+        model: nn.Module,
+        x: Tensor,
+        *,
+        domain: Domain | None = ...,
+        seed: int | None = ...,
+        chunk_size: int | None = ...,
+        progress: bool = ...,
+        radii: Sequence[float],
+    ) -> list[AttackResult]: ...
+
+    @final
+    def __call__(
+        self,
+        model: nn.Module,
+        x: Tensor,
+        *,
+        domain: Domain | None = None,
+        seed: int | None = None,
+        chunk_size: int | None = None,
+        progress: bool = False,
+        radii: Sequence[float] | None = None,
+    ) -> AttackResult | list[AttackResult]:
+        """Attack a batch.
+
+        Args:
+            model: maps (N, *features) to logits (N, C); it is attacked in evaluation mode and left as it was.
+            x: (N, *features), or (N, 2, *features) with a two-input explainer.
+            domain: what may be perturbed; None = everything.
+            seed: of random starts; None = 0. A row alone gets the same start as in a batch.
+            chunk_size: how many rows are attacked at once; None = all.
+            progress: show a progress bar.
+            radii: attack at each of these radii instead of `radius`. What a smaller one found counts for a larger
+                one too, so that P@k never rises with the radius.
+
+        Returns:
+            A result, or with `radii` a list of results in the order of the radii.
+        """
+        check_inputs(x)
+        self.explainer.check_shape(x)
+        check_chunk_size(chunk_size)
+        check_flag("progress", progress)
+        if seed is not None:
+            check_seed(seed)
+        domain = Domain() if domain is None else domain
+        check_kind("domain", domain, Domain, "r2et.Domain(lower=0.0)")
+        domain.check(x[0].numel() // self.explainer.inputs)
+        radii = None if radii is None else check_radii(radii)
+        with measuring(model, x):
+            check_k(self.k, self._ranked_features(model, x))
+            known = InspectedModel(model, x.detach())
+            tasks = [
+                Task.prepare(self, model, part, domain=domain, seed=seed or 0, inspected=known)
+                for part in x.detach().split(int(chunk_size or len(x)))
+            ]
+            results = self._run_all(tasks, radii or [self.radius], progress=progress)
+        self._warn_of(results)
+        return results[0] if radii is None else results
+
+    def on(self, tasks: Sequence[Task], radii: Sequence[float], *, progress: bool = False) -> list[AttackResult]:
+        """What `__call__` does with `radii`, for tasks that were prepared before: attacks share them.
+
+        Args:
+            tasks: of one model, by `Task.prepare`, for attacks with the explainer and k of this one.
+            radii: checked.
+            progress: show a progress bar.
+        """
+        results = self._run_all(tasks, radii, progress=progress)
+        self._warn_of(results)
+        return results
+
+    def _run_all(self, tasks: Sequence[Task], radii: Sequence[float], *, progress: bool) -> list[AttackResult]:
+        """The results at each radius, in the order of the radii."""
+        attacks = {radius: replace(self, radius=radius) for radius in sorted(radii)}
+        work, name = len(attacks) * self.iterations() * len(tasks), type(self).__name__
+        results: dict[float, AttackResult] = {}
+        smaller: AttackResult | None = None
+        with weights_kept(tasks[0].model, name), progress_bar(name, work, progress) as advance:
+            for radius, attack in attacks.items():
+                result = joined([attack.attack(task.for_attack(attack), advance) for task in tasks])
+                if smaller is not None and self.keep == "best":
+                    result = better(smaller, result, nearest=self.nearest)
+                results[radius] = smaller = result
+        return [results[radius] for radius in radii]
+
+    def _warn_of(self, results: list[AttackResult]) -> None:
+        different = {id(result): result.rejected for result in results}
+        rejected = sum(different.values(), Counter[str]())
+        if rejected:
+            # told to whoever called the attack
+            warnings.warn(f"{type(self).__name__}: {in_words(rejected)}", stacklevel=3)
+
+    def iterations(self) -> int:
+        """How many times `best.submit` is called, for the progress bar."""
+        return self.steps
+
+    @abstractmethod
+    def run(self, task: Task, judge: Judge, best: Best) -> None:
+        """Look for perturbations.
+
+        Args:
+            task: what is attacked; `task.project` brings iterates into the budget and the domain.
+            judge: `judge.evaluate` explains and judges iterates.
+            best: every evaluation is handed to `best.submit`, which refuses what is not legal.
+        """
+
+    def _ranked_features(self, model: nn.Module, x: Tensor) -> int:
+        """The number of features that are ranked; fails early on a model that has no second derivative."""
+        point, logits = forward(model, x[:1])
+        target = predicted_class(logits)
+        with torch.enable_grad():
+            attributions = self.explainer.attribute(model, point, target, create_graph=True, logits=logits)
+        return int(self.explainer.flatten(attributions).shape[-1])
+
+    def attack(self, task: Task, advance: Callable[[int], None] | None = None) -> AttackResult:
+        """Attack one task at one radius, without checks: what `__call__` and attacks made of attacks use."""
+        with measuring(task.model, task.x):
+            # an attack gets copies: what it writes to is its own
+            own = task.copied()
+            judge = Judge(own)
+            best = Best(judge, advance)
+            with torch.enable_grad():
+                self.run(own, judge, best)
+            if self._foreign:
+                self._check_model_kept(task)
+            return self._judged(Judge(task), best)
+
+    @property
+    def _foreign(self) -> bool:
+        """Whether somebody else wrote the attack: the tests say that ours leave a model alone."""
+        return type(self).__module__.partition(".")[0] != __name__.partition(".")[0]
+
+    def _check_model_kept(self, task: Task) -> None:
+        """Raise if the model has other logits at the clean inputs than before the search."""
+        clean, now = task.logits, logits_of(task.model, task.x)
+        if apart(clean, now, task.x):
+            row = int((clean - now).abs().amax(1).argmax())
+            raise InputError(
+                f"{type(self).__name__} changed the model while it searched: row {row} had logits "
+                f"{clean[row].tolist()} and has {now[row].tolist()}; attack a copy, copy.deepcopy(task.model)"
+            )
+
+    def _judged(self, judge: Judge, best: Best) -> AttackResult:
+        """What the model shows at the inputs that a search ended with, whatever the search says about them.
+
+        Args:
+            judge: of the task as it was before, which nobody has touched.
+            best: after the last iteration.
+        """
+        task = judge.task
+        evaluation = judge.evaluate(best.x)
+        counts = judge.accept(evaluation)
+        first_flip = best.first_flip
+        if self.keep == "best":
+            counts = counts & evaluation.kept & (evaluation.precision < 1)
+            first_flip = torch.where(counts, first_flip, -1)
+        x = torch.where(rowwise(counts, task.x), evaluation.x.detach(), task.x)
+        return AttackResult(
+            x=x,
+            precision=torch.where(counts, evaluation.precision, 1.0),
+            kept=evaluation.kept | ~counts,
+            distance=task.distance(x),
+            first_flip=first_flip,
+            before=task.before,
+            after=torch.where(rowwise(counts, task.before), evaluation.scores.detach(), task.before),
+            history=torch.stack(best.history) if self.history else None,
+            details=best.details,
+            rejected=best.judge.rejected + judge.rejected,
+        )
+
+
+ATTACKS: Registry[type[Attack]] = Registry("attack", "r2et.attacks", package="r2et.attacks", base=Attack)

@@ -1,0 +1,200 @@
+"""What is attacked: a model, rows, their explanation and what may change. An attack changes nothing in it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from r2et import ranking
+from r2et.attacks.inspected import InspectedModel
+from r2et.domain import Domain
+from r2et.numerics.autograd import forward, unit
+from r2et.numerics.checks import check_logits
+from r2et.numerics.row_noise import row_normal
+from r2et.scores import predicted_class
+
+if TYPE_CHECKING:
+    from r2et.attacks.attack import Attack
+
+#: further predictions that must not change: inputs (N, *features) to a list of logits (N, C) each
+Predictions = Callable[[Tensor], Sequence[Tensor]]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One batch for one attack.
+
+    Attributes:
+        attack: the attack itself: k, radius, norm and so on are its own.
+        model: maps (N, *features) to logits (N, C).
+        x: the clean inputs (N, *features).
+        logits: of the clean inputs (N, C).
+        target: the class that is explained and held, int64 (N,).
+        before: the explanation of the clean inputs (N, ..., n).
+        domain: what may be perturbed.
+        seed: of everything that is drawn.
+        inspected: what is known about the model beside its values; shared by all tasks of one call.
+    """
+
+    attack: "Attack"
+    model: nn.Module
+    x: Tensor
+    logits: Tensor
+    target: Tensor
+    before: Tensor
+    domain: Domain
+    seed: int
+    inspected: InspectedModel
+
+    @classmethod
+    def prepare(
+        cls,
+        attack: "Attack",
+        model: nn.Module,
+        x: Tensor,
+        *,
+        domain: Domain | None = None,
+        seed: int = 0,
+        inspected: InspectedModel | None = None,
+    ) -> "Task":
+        """Explain the clean inputs (N, *features), in one pass; call it inside `measuring`.
+
+        Args:
+            attack: whose explainer is used; `for_attack` hands the task to others with the same one.
+            model: maps (N, *features) to logits (N, C).
+            x: (N, *features), checked.
+            domain: what may be perturbed; None = everything.
+            seed: of everything that is drawn.
+            inspected: of the same model, from another task; None = a new one.
+        """
+        domain = Domain() if domain is None else domain
+        domain.check(x[0].numel() // attack.explainer.inputs)
+        x = x.detach()
+        point, logits = forward(model, x)
+        check_logits(logits, len(x))
+        target = predicted_class(logits)
+        with torch.enable_grad():
+            attributions = attack.explainer.attribute(model, point, target, logits=logits)
+        before = attack.explainer.flatten(attributions).detach()
+        known = InspectedModel(model, x) if inspected is None else inspected
+        return cls(attack, model, x, logits.detach(), target, before, domain, seed, known)
+
+    def for_attack(self, attack: "Attack", rows: Tensor | None = None) -> "Task":
+        """The same for another attack with the same explainer, and with some rows alone, int64 (M,)."""
+        if rows is None:
+            return replace(self, attack=attack)
+        parts = {name: getattr(self, name)[rows] for name in ("x", "logits", "target", "before")}
+        return replace(self, attack=attack, **parts)
+
+    def copied(self) -> "Task":
+        """With tensors of its own: whoever writes to them changes nobody else's."""
+        parts = {name: getattr(self, name).clone() for name in ("x", "logits", "target", "before")}
+        return replace(self, **parts)
+
+    @cached_property
+    def top(self) -> Tensor:
+        """Whether a feature is in the top-k set of the clean input, bool (N, ..., n)."""
+        return ranking.top_k_mask(self.before, self.attack.k)
+
+    @cached_property
+    def pair_weights(self) -> Tensor:
+        """Weights (N, ..., n) of a score whose sum is the mean gap over all k(n-k) pairs."""
+        return ranking.all_pair_weights(self.before, self.attack.k)
+
+    @cached_property
+    def salient(self) -> Tensor:
+        """Numbers of the features in the top-k set, int64 (N, ..., k), in rising order."""
+        return _members(self.top)
+
+    @cached_property
+    def contenders(self) -> Tensor:
+        """Numbers of the features outside of it, int64 (N, ..., n - k), in rising order."""
+        return _members(~self.top)
+
+    @cached_property
+    def movable(self) -> Tensor:
+        """Which features of one input may change, bool (features,)."""
+        return self.domain.movable(self.x.flatten(self.attack.explainer.inputs).shape[-1], self.x.device)
+
+    @cached_property
+    def all_movable(self) -> bool:
+        """Whether all of them may."""
+        return bool(self.movable.all())
+
+    @property
+    def bounded(self) -> bool:
+        """Whether values have bounds."""
+        return self.domain.lower is not None or self.domain.upper is not None
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether every input is in the domain."""
+        return self.all_movable and not self.bounded
+
+    def project(self, x: Tensor) -> Tensor:
+        """The iterates inside the budget and the domain."""
+        cap, radius = self.attack.cap, self.attack.radius
+        delta = x - self.x
+        if cap is not None:
+            delta = delta.clamp(-cap, cap)
+        if self.attack.norm == "linf":
+            return self.inside(self.x + delta.clamp(-radius, radius))
+        delta = self.inside(self.x + delta) - self.x
+        length = delta.flatten(start_dim=1).norm(dim=1)
+        factor = (radius / length.clamp_min(radius)).to(x.dtype)
+        # shrinking towards the clean input leaves the domain by rounding at most
+        return self.inside(self.x + delta * rowwise(factor, x))
+
+    def inside(self, x: Tensor) -> Tensor:
+        """The nearest inputs in the domain, whatever the budget."""
+        if self.everywhere:
+            return x
+        inputs = self.attack.explainer.inputs
+        return self.domain.clamp(x.flatten(inputs), self.x.flatten(inputs)).reshape(self.x.shape)
+
+    def allowed(self, step: Tensor) -> Tensor:
+        """A direction without its components along features that cannot move."""
+        if self.all_movable:
+            return step
+        flat = step.flatten(start_dim=self.attack.explainer.inputs)
+        # selected, not multiplied: an infinite component times zero would not be a number
+        return torch.where(self.movable, flat, 0.0).reshape(step.shape)
+
+    def direction(self, slope: Tensor) -> Tensor:
+        """The step of length 1 in the attack's norm that follows a slope (N, *features) best; 0 if it has NaN."""
+        slope = self.allowed(slope)
+        if self.attack.norm == "l2":
+            return unit(slope)
+        unknown = slope.flatten(start_dim=1).isnan().any(1)
+        return torch.where(rowwise(unknown, slope), 0.0, slope.sign())
+
+    def distance(self, x: Tensor) -> Tensor:
+        """How far iterates are from the clean inputs, in the attack's norm, (N,)."""
+        delta = (x - self.x).flatten(start_dim=1)
+        distance: Tensor = delta.norm(dim=1) if self.attack.norm == "l2" else delta.abs().amax(1)
+        return distance
+
+    def random_directions(self, draw: int = 0) -> Tensor:
+        """One vector of length 1 in the attack's norm per row, (N, *features); the same for a row in any batch."""
+        return self.direction(self.random_numbers(draw))
+
+    def random_numbers(self, draw: int = 0, *, extra: int = 0) -> Tensor:
+        """Standard normal numbers (N, *features) from the seed, the draw and each row's own values.
+
+        With `extra` there are this many more of them behind, as (N, features + extra).
+        """
+        numbers = row_normal(self.x, self.seed, draw=draw, extra=extra).squeeze(0)
+        return numbers if extra else numbers.reshape(self.x.shape)
+
+
+def rowwise(values: Tensor, like: Tensor) -> Tensor:
+    """(N,) shaped to multiply (N, *features)."""
+    return values.reshape(-1, *[1] * (like.ndim - 1))
+
+
+def _members(mask: Tensor) -> Tensor:
+    """The numbers of the members of sets (..., n) of one size, int64 (..., size)."""
+    return mask.nonzero()[:, -1].reshape(*mask.shape[:-1], -1)

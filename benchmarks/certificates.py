@@ -175,7 +175,9 @@ def curve(data_name: str, net: str) -> dict[str, Any]:
     certificate = r2et.certify(model, x, K)
     worst = WorstCase(k=K, radius=1.0)(model, x, radii=CURVE_RADII)
     noise = NoiseAttack(k=K, radius=1.0)(model, x, radii=CURVE_RADII)
-    smooth = r2et.certify(model, x[:FEW_ROWS], K, method="smoothing", sigma=SIGMA, samples=SAMPLES, alpha=ALPHA)
+    smooth = r2et.certify(
+        model, x[:FEW_ROWS], K, method=r2et.certificates.Smoothing(sigma=SIGMA, samples=SAMPLES, alpha=ALPHA)
+    )
     return {
         "data": data_name,
         "network": net,

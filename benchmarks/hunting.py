@@ -94,7 +94,7 @@ def pushed_points(
     reached = []
     for step in range(steps):
         point = (x + delta).requires_grad_()
-        scores = explainer.flatten(explainer.attribute(guide, point, target, True))
+        scores = explainer.flatten(explainer.attribute(guide, point, target, create_graph=True))
         weakest = scores.masked_fill(~top, torch.inf).topk(count, largest=False).values
         strongest = scores.masked_fill(top, -torch.inf).topk(count).values
         loss = ((weakest - strongest).sum(1) / scores.detach().abs().amax(1).clamp_min(1e-300)).sum()

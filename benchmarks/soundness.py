@@ -42,7 +42,7 @@ class Tally:
     def add(self, seed: int, case: Case) -> None:
         """Certify, attack inside of the radius, and attack at three times the radius."""
         model, x, k, explainer = case.model, case.x, case.k, case.explainer
-        certificate = certify(model, x, k, explainer)
+        certificate = certify(model, x, k, explainer=explainer)
         radius, limits = certificate.radius, certificate.limits
         finite = radius[radius.isfinite()]
         far = max(LEAST_FAR, FAR * float(finite.max())) if len(finite) else 10.0

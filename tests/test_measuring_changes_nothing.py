@@ -93,7 +93,17 @@ NEIGHBOURS = {
 
 def _path(model: nn.Module, x: Tensor, y: Tensor) -> list[Tensor]:
     near = r2et.stability.GaussianNeighbours()
-    found = stability.path_explanations(model, x, y, r2et.explainers.Gradient(), near, 2, 2, generator(), None)
+    found = stability.path_explanations(
+        model,
+        x,
+        y,
+        explainer=r2et.explainers.Gradient(),
+        neighbours=near,
+        samples=2,
+        steps=2,
+        generator=generator(),
+        chunk_size=None,
+    )
     return [part.detach() for part in found]
 
 
@@ -133,10 +143,12 @@ CALLS: dict[str, Call] = {
     "piecewise_linear": lambda model, x, y: validate.piecewise_linear(model, x),
     "extract": lambda model, x, y: enclosure.extract(model, x.shape[1:]).base,
     # further ways through the same functions
-    "certify, by smoothing": lambda model, x, y: r2et.certify(model, x, K, method="smoothing", samples=10),
+    "certify, by smoothing": lambda model, x, y: r2et.certify(
+        model, x, K, method=certificates.Smoothing(samples=10)
+    ),
     "certify, first order": lambda model, x, y: r2et.certify(model, x, K, method="first-order"),
     "thickness_bounds, proven": lambda model, x, y: r2et.thickness_bounds(
-        model, x, K, 0.1, r2et.explainers.Gradient()
+        model, x, K, 0.1, explainer=r2et.explainers.Gradient()
     ),
     "Gradient, to be differentiated": lambda model, x, y: r2et.explainers.Gradient()(
         model, x, create_graph=True
@@ -600,11 +612,11 @@ def test_a_bad_model_is_named_in_a_sentence_and_nothing_is_changed(name, measure
     assert not modes or [layer.training for layer in model.modules()] == modes
 
 
-@pytest.mark.parametrize("method", ["auto", "smoothing", "first-order"])
+@pytest.mark.parametrize("method", ["auto", certificates.Smoothing(samples=10), "first-order"])
 def test_a_forward_pass_that_adds_in_place_does_not_reach_the_inputs_of_certify(method):
     x = X.clone()
     with contextlib.suppress(Exception):  # what is said is tested above
-        r2et.certify(Bad(_add_in_place), x, 1, method=method, samples=10)
+        r2et.certify(Bad(_add_in_place), x, 1, method=method)
     assert torch.equal(x, X)
 
 

@@ -132,9 +132,9 @@ def test_pairs_lose_features_of_both_inputs():
     x = torch.randn(7, 2, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     explainer = Gradient(inputs=2)
     flip, comp, suff = by_loops(model, x, explainer, 0.0, range(1, 5))
-    torch.testing.assert_close(metrics.dffot(model, x, explainer), flip)
-    torch.testing.assert_close(metrics.comprehensiveness(model, x, explainer), comp)
-    torch.testing.assert_close(metrics.sufficiency(model, x, explainer), suff)
+    torch.testing.assert_close(metrics.dffot(model, x, explainer=explainer), flip)
+    torch.testing.assert_close(metrics.comprehensiveness(model, x, explainer=explainer), comp)
+    torch.testing.assert_close(metrics.sufficiency(model, x, explainer=explainer), suff)
 
 
 def test_summed_channels_are_removed_together():
@@ -154,8 +154,8 @@ def test_pairs_of_images_with_summed_channels():
     x = torch.randn(4, 2, 2, 2, 2, dtype=torch.float64)
     explainer = Gradient(inputs=2, reduce="abs-sum")
     flip, comp, _ = by_loops(embed, x, explainer, 0.0, range(1, 5))
-    torch.testing.assert_close(metrics.dffot(embed, x, explainer), flip)
-    torch.testing.assert_close(metrics.comprehensiveness(embed, x, explainer), comp)
+    torch.testing.assert_close(metrics.dffot(embed, x, explainer=explainer), flip)
+    torch.testing.assert_close(metrics.comprehensiveness(embed, x, explainer=explainer), comp)
 
 
 def test_faithfulness_gives_the_means():

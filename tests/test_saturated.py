@@ -24,7 +24,7 @@ from r2et.attacks import (
     TrustRegion,
     WorstCase,
 )
-from r2et.certificates import certify, statistical_stability
+from r2et.certificates import Smoothing, certify, statistical_stability
 from r2et.explainers import Activation, Gradient, GradientTimesInput, IntegratedGradients, SmoothGrad
 from r2et.stability import AdversarialNeighbours, GaussianNeighbours, UniformNeighbours
 from tests.models_with_answers import mlp, normal
@@ -260,7 +260,7 @@ def test_every_metric(kind, dtype):
             "dffot": metrics.dffot(model, x),
             "comprehensiveness": metrics.comprehensiveness(model, x),
             "sufficiency": metrics.sufficiency(model, x),
-            **metrics.faithfulness(model, x, GradientTimesInput()),
+            **metrics.faithfulness(model, x, explainer=GradientTimesInput()),
         }
         finite(found)
         finite(ranking.rank_correlation(result.before, result.after))
@@ -273,7 +273,7 @@ CERTIFICATES = {
     "times-input": (GradientTimesInput(), "auto"),
     "smoothgrad": (SmoothGrad(samples=2, sigma=0.1, score="log-odds"), "auto"),
     "margin": (Gradient(score="margin"), "auto"),
-    "smoothing": (Gradient(), "smoothing"),
+    "smoothing": (Gradient(), Smoothing(samples=50)),
     "first-order": (Gradient(), "first-order"),
 }
 
@@ -285,7 +285,7 @@ def test_certificates_do_not_see_the_factor(name, kind):
     radii = []
     for factor in FACTORS if name == "gradient" else FACTORS[::3]:
         model, x, _ = case(kind, factor, torch.float64, rows=2)
-        radii.append(certify(model, x, K, explainer=explainer, method=method, samples=50).limits)
+        radii.append(certify(model, x, K, explainer=explainer, method=method).limits)
     assert not any(found.isnan().any() for found in radii)
     for found in radii[1:]:
         torch.testing.assert_close(found, radii[0], rtol=1e-6, atol=1e-9)

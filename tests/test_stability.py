@@ -415,7 +415,9 @@ def test_proven_bounds_hold_for_every_neighbour(explainer, classes, radius):
     assert "proven" in bounds.note
     for seed in range(40):
         offset = radius * nn.functional.normalize(normal(3, 6, seed=100 + seed), dim=1)
-        found = thickness(model, x, k, explainer, "gap", One(offset), samples=1, steps=50)
+        found = thickness(
+            model, x, k, explainer=explainer, variant="gap", neighbours=One(offset), samples=1, steps=50
+        )
         assert (found >= bounds.lower - 1e-9).all()
         assert (found <= bounds.upper + 1e-9).all()
 
@@ -427,7 +429,12 @@ def test_proven_bounds_of_one_neuron_are_tight():
     x, radius = normal(1, 4, seed=1), 0.3
     bounds = thickness_bounds(model, x, 1, radius, explainer=Gradient())
     along = radius * nn.functional.normalize(model[0].weight.detach(), dim=1)
-    ends = [thickness(model, x, 1, Gradient(), "gap", One(s * along), samples=1, steps=400) for s in (1, -1)]
+    ends = [
+        thickness(
+            model, x, 1, explainer=Gradient(), variant="gap", neighbours=One(s * along), samples=1, steps=400
+        )
+        for s in (1, -1)
+    ]
     assert float(bounds.lower) == pytest.approx(float(min(ends)), rel=0.01)
     assert float(bounds.lower) <= float(min(ends))
 

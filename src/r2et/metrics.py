@@ -17,7 +17,7 @@ from r2et.numerics.values import as_number, check_count, check_k, check_kind, qu
 from r2et.scores import log_odds, predicted_class, probability
 
 
-def auc(model: nn.Module, x: Tensor, y: Tensor, chunk_size: int | None = None) -> float:
+def auc(model: nn.Module, x: Tensor, y: Tensor, *, chunk_size: int | None = None) -> float:
     """The area under the ROC curve: clean AUC (cAUC) on clean inputs (App. B.1.4).
 
     Two classes are ranked by the log-odds of class 1. With more it is the mean over the classes in y of one class
@@ -67,7 +67,7 @@ def auc_of_logits(logits: Tensor, y: Tensor) -> float:
     return float(sum(areas) / len(areas))
 
 
-def adversarial_auc(model: nn.Module, result: AttackResult, y: Tensor, chunk_size: int | None = None) -> float:
+def adversarial_auc(model: nn.Module, result: AttackResult, y: Tensor, *, chunk_size: int | None = None) -> float:
     """The AUC at the perturbed inputs (aAUC, App. B.1.4); arguments as in `auc`.
 
     It is meant for attacks with keep="last": with keep="best" every prediction is kept by construction.
@@ -79,7 +79,7 @@ def adversarial_auc(model: nn.Module, result: AttackResult, y: Tensor, chunk_siz
     True
     """
     _check_result(result)
-    return auc(model, result.x, y, chunk_size)
+    return auc(model, result.x, y, chunk_size=chunk_size)
 
 
 def sensitivity(result: AttackResult) -> float:
@@ -117,6 +117,7 @@ def displaced(result: AttackResult, k: int) -> Tensor:
 def dffot(
     model: nn.Module,
     x: Tensor,
+    *,
     explainer: Explainer | None = None,
     baseline: float | Tensor = 0.0,
     fractions: Sequence[float] | None = None,
@@ -144,12 +145,15 @@ def dffot(
     >>> dffot(model, torch.tensor([[1.0, -1.0, -0.5]]))      # log-odds 1.5; -2.5 without the first feature
     tensor([0.3333])
     """
-    return _changes(model, x, explainer, baseline, fractions, chunk_size, keep=False)[1]
+    return _changes(
+        model, x, explainer=explainer, baseline=baseline, fractions=fractions, chunk_size=chunk_size, keep=False
+    )[1]
 
 
 def comprehensiveness(
     model: nn.Module,
     x: Tensor,
+    *,
     explainer: Explainer | None = None,
     baseline: float | Tensor = 0.0,
     fractions: Sequence[float] | None = None,
@@ -164,12 +168,15 @@ def comprehensiveness(
     >>> comprehensiveness(model, torch.ones(1, 2))     # removing one feature changes nothing, removing both 1/2
     tensor([0.2500])
     """
-    return _changes(model, x, explainer, baseline, fractions, chunk_size, keep=False)[0]
+    return _changes(
+        model, x, explainer=explainer, baseline=baseline, fractions=fractions, chunk_size=chunk_size, keep=False
+    )[0]
 
 
 def sufficiency(
     model: nn.Module,
     x: Tensor,
+    *,
     explainer: Explainer | None = None,
     baseline: float | Tensor = 0.0,
     fractions: Sequence[float] | None = None,
@@ -184,12 +191,15 @@ def sufficiency(
     >>> sufficiency(model, torch.ones(1, 2))
     tensor([0.])
     """
-    return _changes(model, x, explainer, baseline, fractions, chunk_size, keep=True)[0]
+    return _changes(
+        model, x, explainer=explainer, baseline=baseline, fractions=fractions, chunk_size=chunk_size, keep=True
+    )[0]
 
 
 def faithfulness(
     model: nn.Module,
     x: Tensor,
+    *,
     explainer: Explainer | None = None,
     baseline: float | Tensor = 0.0,
     fractions: Sequence[float] | None = None,
@@ -202,8 +212,18 @@ def faithfulness(
     """
     check_inputs(x)
     with measuring(model, x):
-        change, flip = _changes(model, x, explainer, baseline, fractions, chunk_size, keep=False)
-        kept_change, _ = _changes(model, x, explainer, baseline, fractions, chunk_size, keep=True)
+        change, flip = _changes(
+            model,
+            x,
+            explainer=explainer,
+            baseline=baseline,
+            fractions=fractions,
+            chunk_size=chunk_size,
+            keep=False,
+        )
+        kept_change, _ = _changes(
+            model, x, explainer=explainer, baseline=baseline, fractions=fractions, chunk_size=chunk_size, keep=True
+        )
     return {
         "dffot": float(flip.mean()),
         "comprehensiveness": float(change.mean()),
@@ -214,6 +234,7 @@ def faithfulness(
 def _changes(
     model: nn.Module,
     x: Tensor,
+    *,
     explainer: Explainer | None,
     baseline: float | Tensor,
     fractions: Sequence[float] | None,
@@ -239,7 +260,9 @@ def _changes(
     with measuring(model, x):
         logits = _logits(model, x, rows)
         parts = [
-            _changes_of_rows(model, *part, explainer, filler, fractions, at_once, keep)
+            _changes_of_rows(
+                model, *part, explainer=explainer, filler=filler, fractions=fractions, at_once=at_once, keep=keep
+            )
             for part in zip(x.detach().split(rows), logits.split(rows), strict=True)
         ]
     change, flip = zip(*parts, strict=True)
@@ -250,6 +273,7 @@ def _changes_of_rows(
     model: nn.Module,
     x: Tensor,
     logits: Tensor,
+    *,
     explainer: Explainer,
     filler: Tensor,
     fractions: Sequence[float] | None,

@@ -51,29 +51,29 @@ def test_reasons_name_the_layer():
 )
 def test_explanations_that_are_not_enclosed(explainer, match):
     with pytest.raises(InputError, match=match):
-        certify(mlp(5), normal(2, 5), 2, explainer)
+        certify(mlp(5), normal(2, 5), 2, explainer=explainer)
 
 
 def test_a_subclass_may_explain_something_else():
     class Doubled(Gradient):
-        def attribute(self, model, x, target, create_graph=False, logits=None):
-            return super().attribute(model, x, target, create_graph, logits) ** 2
+        def attribute(self, model, x, target, *, create_graph=False, logits=None):
+            return super().attribute(model, x, target, create_graph=create_graph, logits=logits) ** 2
 
     with pytest.raises(InputError, match="the derivative of Doubled is not enclosed"):
-        certify(mlp(5), normal(2, 5), 2, Doubled())
+        certify(mlp(5), normal(2, 5), 2, explainer=Doubled())
 
 
 def test_pairs_of_inputs_are_refused():
     with pytest.raises(InputError, match=r"inputs=2.*one input \(inputs=1\)"):
-        certify(Siamese(), normal(2, 2, 5), 2, Gradient(inputs=2))
+        certify(Siamese(), normal(2, 2, 5), 2, explainer=Gradient(inputs=2))
 
 
 def test_summed_channels_are_refused_unless_there_is_one():
     with pytest.raises(InputError, match="reduce='abs-sum' over 2 channels is not enclosed"):
-        certify(convolution(), normal(2, 2, 4, 4), 3, Gradient(reduce="abs-sum"))
+        certify(convolution(), normal(2, 2, 4, 4), 3, explainer=Gradient(reduce="abs-sum"))
     model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Tanh(), nn.Flatten(), nn.Linear(8, 3)).double()
     x = normal(2, 1, 4, 4)
-    summed = certify(model, x, 3, Gradient(reduce="abs-sum"))
+    summed = certify(model, x, 3, explainer=Gradient(reduce="abs-sum"))
     assert torch.equal(summed.limits, certify(model, x, 3).limits)
 
 
@@ -144,8 +144,8 @@ def test_a_row_alone_is_the_row_in_a_batch(explainer, activation):
     model, x = mlp(5, 3, activation=activation, seed=2), normal(3, 5, seed=1)
     # rows of very different radii
     x[1], x[2] = 0.1 * x[1], 30 * x[2]
-    whole = certify(model, x, 2, explainer)
-    alone = certify(model, x, 2, explainer, chunk_size=1)
+    whole = certify(model, x, 2, explainer=explainer)
+    alone = certify(model, x, 2, explainer=explainer, chunk_size=1)
     assert torch.allclose(alone.limits, whole.limits, rtol=1e-9, atol=0)
     assert torch.equal(alone.top, whole.top)
 
@@ -199,8 +199,8 @@ def test_two_classes_and_one_margin():
     model, x = mlp(5), normal(4, 5)
     expected = certify(model, x, 2).limits
     for score in ("margin", "probability"):
-        assert torch.allclose(certify(model, x, 2, Gradient(score=score)).limits, expected, rtol=1e-9)
-    assert not torch.allclose(certify(model, x, 2, Gradient(score="logit")).limits, expected)
+        assert torch.allclose(certify(model, x, 2, explainer=Gradient(score=score)).limits, expected, rtol=1e-9)
+    assert not torch.allclose(certify(model, x, 2, explainer=Gradient(score="logit")).limits, expected)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_two_classes_and_one_margin():
     ],
 )
 def test_the_explanation_is_named(explainer, phrase):
-    found = certify(mlp(5), normal(2, 5), 2, explainer)
+    found = certify(mlp(5), normal(2, 5), 2, explainer=explainer)
     assert phrase in found.explanation
     assert any("noise vectors are fixed" in entry for entry in found.assumptions) == isinstance(
         explainer, SmoothGrad

@@ -37,7 +37,7 @@ def known_square():
 @pytest.mark.parametrize("k", [1, 3, 5])
 def test_a_two_class_linear_net_never_changes(explainer, k):
     model, x = linear(6, seed=3), normal(7, 6, seed=1)
-    certificate = certify(model, x, k, explainer)
+    certificate = certify(model, x, k, explainer=explainer)
     assert certificate.method == "deterministic"
     assert certificate.limits.isinf().all()
     assert (certificate.precision_at(1e9) == 1).all()
@@ -57,7 +57,7 @@ def test_its_prediction_does_change_at_a_known_distance():
 def test_gradient_times_input_of_a_linear_net_is_exact(seed):
     """e_i = x_i w_i is linear: the distance to |e_i| = |e_j| has a closed form."""
     model, x = linear(6, seed=seed), normal(9, 6, seed=seed + 50)
-    certificate = certify(model, x, 2, GradientTimesInput())
+    certificate = certify(model, x, 2, explainer=GradientTimesInput())
     w = (model.weight[1] - model.weight[0]).detach()
     for row in range(len(x)):
         g = w * (1 if int(model(x[row : row + 1]).argmax()) == 1 else -1)
@@ -82,7 +82,7 @@ def squares(n, hidden, seed):
 def test_a_quadratic_score_has_the_exact_radius(n, k, hidden, seed, reduce):
     model, A, b = squares(n, hidden, seed)
     x = normal(12, n, seed=seed + 9)
-    found = certify(model, x, k, Gradient(reduce=reduce))
+    found = certify(model, x, k, explainer=Gradient(reduce=reduce))
     for row in range(len(x)):
         g = A @ x[row] + b
         exact = min(float(d @ g / (A @ d).norm()) for d in functionals(g, k, reduce))
@@ -131,7 +131,7 @@ def test_one_softplus_neuron_agrees_with_a_fine_search_to_one_percent(start, end
         [side * v * float(torch.sigmoid(torch.tensor(end, dtype=torch.float64))), 0.0, -9.0]
     ).double()
     x = torch.zeros(1, 3, dtype=torch.float64)
-    radius = float(certify(neuron(w, v, start, slope), x, 1, Gradient(reduce="signed")).radius)
+    radius = float(certify(neuron(w, v, start, slope), x, 1, explainer=Gradient(reduce="signed")).radius)
     exact = searched(lambda z: v * torch.sigmoid(z)[:, None] * w + slope, start, float(w.norm()), 1)
     assert exact == pytest.approx(abs(end - start) / float(w.norm()), rel=1e-3)
     assert 0.99 * exact <= radius <= exact * (1 + 1e-4)
@@ -144,7 +144,7 @@ def test_one_softplus_neuron_is_never_certified_beyond_a_fine_search(reduce):
     for seed in range(8):
         w, slope, x = normal(5, seed=seed), normal(5, seed=seed + 20), normal(1, 5, seed=seed + 40)
         b = float(normal(1, seed=seed + 60))
-        radius = float(certify(neuron(w, v, b, slope), x, k, Gradient(reduce=reduce)).radius)
+        radius = float(certify(neuron(w, v, b, slope), x, k, explainer=Gradient(reduce=reduce)).radius)
 
         def scores(z, w=w, slope=slope):
             found = v * torch.sigmoid(z)[:, None] * w + slope
@@ -160,7 +160,7 @@ def test_one_softplus_neuron_is_never_certified_beyond_a_fine_search(reduce):
 def test_a_ten_class_linear_net_has_a_finite_radius_that_noise_respects(reduce):
     model, x = linear(12, classes=10, seed=1), normal(20, 12, seed=2)
     explainer = Gradient(reduce=reduce)
-    certificate = certify(model, x, 3, explainer)
+    certificate = certify(model, x, 3, explainer=explainer)
     assert certificate.limits.isfinite().all()
     assert (certificate.radius > 0).all()
     target = model(x).argmax(1)

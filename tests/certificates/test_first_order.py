@@ -17,7 +17,7 @@ from tests.models_with_answers import Pair, linear, mlp, naive_order, normal, qu
 def test_the_formula_of_the_proposition(reduce):
     """min over pairs of h / ||H_i - H_j||, spelled out with the Hessian of a quadratic score."""
     model, x = quadratic(5, seed=2, c=500.0), normal(6, 5, seed=1)
-    found = first_order(model, x, 2, Gradient(reduce=reduce))
+    found = first_order(model, x, 2, explainer=Gradient(reduce=reduce))
     A, b = model.A.detach(), model.b.detach()
     for row in range(6):
         g = A @ x[row] + b
@@ -42,7 +42,7 @@ def test_it_is_an_upper_bound_of_what_the_integral_reaches():
 
 def test_it_is_exact_on_a_signed_quadratic_and_too_large_elsewhere():
     model, x = quadratic(5, seed=0, c=500.0), normal(8, 5, seed=3)
-    found = first_order(model, x, 2, Gradient(reduce="signed"))
+    found = first_order(model, x, 2, explainer=Gradient(reduce="signed"))
     A, b = model.A.detach(), model.b.detach()
     for row in range(8):
         g = A @ x[row] + b
@@ -65,7 +65,7 @@ def test_a_relu_net_has_an_infinite_estimate():
 
 @pytest.mark.parametrize("explainer", [GradientTimesInput(), IntegratedGradients(points=5)])
 def test_any_differentiable_explainer(explainer):
-    found = first_order(mlp(5, classes=3), normal(4, 5), 2, explainer)
+    found = first_order(mlp(5, classes=3), normal(4, 5), 2, explainer=explainer)
     assert (found.radius > 0).all()
     assert found.radius.isfinite().all()
 
@@ -73,7 +73,7 @@ def test_any_differentiable_explainer(explainer):
 def test_both_inputs_of_a_pair_count():
     model = Pair(normal(4, 4, seed=1), c=50.0)
     x = normal(3, 2, 4, seed=2)
-    found = first_order(model, x, 1, Gradient(inputs=2, reduce="signed"))
+    found = first_order(model, x, 1, explainer=Gradient(inputs=2, reduce="signed"))
     A = model.A.detach()
     for row in range(3):
         smallest = math.inf

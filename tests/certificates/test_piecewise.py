@@ -123,7 +123,7 @@ def test_both_bounds_hold_and_beyond_them_the_set_changes(activation, classes, e
         radius = problem.pairs.limits(bound(problem.attributions, problem.pairs, hinges))[:, 0]
         radius = radius.clamp_max(1e3)
         assert not changed(model, x, around(x, 0.999 * radius, 1500), 2, explainer).any()
-    found = certify(model, x, 2, explainer)
+    found = certify(model, x, 2, explainer=explainer)
     flipped = changed(model, x, around(x, 5 * found.radius.clamp_max(1e3), 1500), 2, explainer).any(0)
     assert float(flipped.double().mean()) > 0.5
 

@@ -11,9 +11,10 @@ from scipy import stats
 from torch import Tensor, nn
 
 from r2et import ranking
-from r2et.certificates.smoothing import NoisyCounts, noisy_counts, smoothed_scores, smoothing
+from r2et.certificates import NoisyCounts, Smoothing, certify, noisy_counts, smoothed_scores
 from r2et.errors import InputError, ModelError
 from r2et.explainers import Gradient, SmoothGrad
+from r2et.numerics.row_noise import row_normal_chunks
 from tests.models_with_answers import Pair, Quadratic, convolution, generator, linear, mlp, normal
 
 TRIALS = 2000
@@ -62,7 +63,7 @@ def experiment():
 
 
 def share_of_false_statements(counts: Tensor, truth: Tensor, alpha: float) -> float:
-    certificate = counts_of(counts, 100).certificate(3, alpha)
+    certificate = counts_of(counts, 100).certificate(3, alpha=alpha)
     claimed, true = certificate.limits, radii_of_truth(truth, certificate.top, 1.0)
     return float((claimed > true.clamp_min(0)).any(1).double().mean())
 
@@ -70,7 +71,7 @@ def share_of_false_statements(counts: Tensor, truth: Tensor, alpha: float) -> fl
 def test_certified_statements_fail_no_more_often_than_alpha(experiment):
     counts, truth = experiment
     for alpha in (0.05, 0.3):
-        certificate = counts_of(counts, 100).certificate(3, alpha)
+        certificate = counts_of(counts, 100).certificate(3, alpha=alpha)
         wrong = (certificate.details["lower"] > truth) | (truth > certificate.details["upper"])
         share = float(wrong.any(1).double().mean())
         tolerance = 3 * math.sqrt(alpha * (1 - alpha) / TRIALS)
@@ -80,7 +81,7 @@ def test_certified_statements_fail_no_more_often_than_alpha(experiment):
 
 def test_a_positive_radius_names_the_right_set(experiment):
     counts, truth = experiment
-    certificate = counts_of(counts, 100).certificate(3, 0.05)
+    certificate = counts_of(counts, 100).certificate(3, alpha=0.05)
     best = set(ranking.top_k(truth, 3).tolist())
     chosen_wrongly = torch.tensor([set(row) != best for row in certificate.top.tolist()])
     assert chosen_wrongly.double().mean() > 0.2
@@ -91,7 +92,7 @@ def test_bounds_without_the_correction_would_be_seen(experiment):
     # the negative control: alpha a feature, not alpha / n, breaks the promise for the bounds together
     counts, truth = experiment
     alpha = 0.3
-    certificate = counts_of(counts, 100).certificate(3, min(alpha * counts.shape[1], 0.999))
+    certificate = counts_of(counts, 100).certificate(3, alpha=min(alpha * counts.shape[1], 0.999))
     wrong = (certificate.details["lower"] > truth) | (truth > certificate.details["upper"])
     assert wrong.any(1).double().mean() > alpha + 0.1
 
@@ -103,11 +104,13 @@ def test_the_rate_of_too_large_radii_is_that_of_the_bound():
     counts = torch.stack([successes, samples - successes], dim=1)
     exact = stats.norm.ppf(q)
     tolerance = 3 * math.sqrt(0.05 * 0.95 / trials)
-    too_large = (counts_of(counts, samples).certificate(1, alpha).radius > exact).double().mean()
+    too_large = (counts_of(counts, samples).certificate(1, alpha=alpha).radius > exact).double().mean()
     assert 0.02 < too_large <= alpha / 4 + tolerance
     # the negative control: three counts too optimistic, and the promise is broken
     optimistic = torch.stack([successes + 3, samples - successes - 3], dim=1).clamp(0, samples)
-    assert (counts_of(optimistic, samples).certificate(1, alpha).radius > exact).double().mean() > alpha / 4 + 0.02
+    assert (
+        counts_of(optimistic, samples).certificate(1, alpha=alpha).radius > exact
+    ).double().mean() > alpha / 4 + 0.02
 
 
 # a map with a closed form: gradients a_i x_i + b_i with independent noise
@@ -144,7 +147,7 @@ def closed_form():
     a = 0.5 + normal(n, seed=1).abs()
     b = normal(n, seed=2)
     x = normal(30, n, seed=3)
-    counts = noisy_counts(diagonal(a, b), x, tau, sigma, samples=20_000)
+    counts = noisy_counts(diagonal(a, b), x, tau, sigma=sigma, samples=20_000)
     return a, b, x, tau, sigma, counts
 
 
@@ -195,7 +198,7 @@ def test_two_signed_features_have_a_tight_certificate():
     x = normal(20, 2, seed=4) * 0.3
     gradient = a * x + b
     exact = (gradient[:, 0] - gradient[:, 1]).abs() / a.norm()
-    found = smoothing(diagonal(a, b), x, 1, sigma=0.3, samples=20_000, explainer=Gradient(reduce="signed"))
+    found = certify(diagonal(a, b), x, 1, method=Smoothing(sigma=0.3), explainer=Gradient(reduce="signed"))
     assert (found.radius <= exact).all()
     near = (exact > 0.1) & (exact < 0.9)
     assert near.sum() >= 8
@@ -206,7 +209,7 @@ def test_a_relu_net_keeps_its_set_against_attacks_on_the_map():
     n, k, sigma = 5, 2, 0.3
     model = mlp(n, hidden=12, seed=2, activation=nn.ReLU)
     x = normal(10, n, seed=6)
-    certificate = smoothing(model, x, k, sigma, samples=20_000)
+    certificate = certify(model, x, k, method=Smoothing(sigma=sigma))
     assert (certificate.radius > 0.01).sum() >= 7
     target = model(x).argmax(1)
     moved_at_four = 0
@@ -217,7 +220,7 @@ def test_a_relu_net_keeps_its_set_against_attacks_on_the_map():
         mask = torch.zeros(n, dtype=torch.bool).index_fill_(0, top, True)
 
         def estimate(points: Tensor, samples: int, label: Tensor = target[row]) -> NoisyCounts:
-            return noisy_counts(model, points, k, sigma, samples, target=label.expand(len(points)))
+            return noisy_counts(model, points, k, sigma=sigma, samples=samples, target=label.expand(len(points)))
 
         # the slope of the gap of q by central differences, besides random directions
         step = 0.1 * torch.eye(n, dtype=torch.float64)
@@ -238,7 +241,7 @@ def test_a_relu_net_keeps_its_set_against_attacks_on_the_map():
 
 def test_limits_are_the_formula_written_out():
     counts = torch.tensor([[50, 40, 6, 4, 0], [30, 30, 20, 10, 10]])
-    certificate = counts_of(counts, 50).certificate(2, 0.01)
+    certificate = counts_of(counts, 50).certificate(2, alpha=0.01)
     for row, values in enumerate(counts.tolist()):
         order = sorted(range(5), key=lambda i: (-values[i], i))
         tail = 0.01 / 10
@@ -278,7 +281,7 @@ def test_limits_rise_and_a_smaller_alpha_never_gives_a_larger_radius(chances, ta
     scores = means + torch.randn(samples, len(means), generator=generator(0), dtype=torch.float64)
     counts = counts_of(ranking.top_k_mask(scores, tau).sum(0)[None], samples)
     k = min(k, len(chances) - 1)
-    loose, strict = counts.certificate(k, alpha), counts.certificate(k, alpha / 10)
+    loose, strict = counts.certificate(k, alpha=alpha), counts.certificate(k, alpha=alpha / 10)
     for found in (loose, strict):
         assert found.limits.shape == (1, k)
         assert (found.limits >= 0).all()
@@ -308,23 +311,19 @@ def test_a_row_alone_is_the_row_in_a_batch_whatever_the_chunks():
 
 
 def test_the_noise_is_standard_normal_and_not_shared_between_rows():
-    from r2et.certificates.smoothing import _noise
-
-    rows = [torch.cat(list(_noise(row, 20_000, 999, 0))) for row in normal(2, 3, seed=1)]
+    rows = [torch.cat(list(row_normal_chunks(row, 20_000, chunk=999, seed=0))) for row in normal(2, 3, seed=1)]
     assert stats.kstest(rows[0].flatten().numpy(), "norm").pvalue > 1e-3
     together = torch.cat(rows, dim=1).T
     assert (torch.corrcoef(together) - torch.eye(6, dtype=torch.float64)).abs().max() < 0.04
 
 
 def test_counts_agree_with_a_loop_over_noisy_copies():
-    from r2et.certificates.smoothing import _noise
-
     model, x = mlp(classes=3), normal(2, 6, seed=8)
     found = noisy_counts(model, x, 2, sigma=0.5, samples=40)
     assert torch.equal(found.target, model(x).argmax(1))
     for row in range(2):
         naive = torch.zeros(6, dtype=torch.int64)
-        for z in torch.cat(list(_noise(x[row], 40, 40, 0))):
+        for z in torch.cat(list(row_normal_chunks(x[row], 40, chunk=40, seed=0))):
             scores = Gradient()(model, (x[row] + 0.5 * z)[None], found.target[row : row + 1])[0]
             for feature in sorted(range(6), key=lambda i: (-float(scores[i]), i))[:2]:
                 naive[feature] += 1
@@ -362,13 +361,13 @@ def test_k_and_alpha_change_without_the_model():
     assert (together.limits <= three.limits).all()
     assert torch.equal(together.limits, counts.certificate(alpha=0.001 / 3).limits)
     handle.remove()
-    direct = smoothing(model, x, 1, samples=1000, tau=3)
+    direct = certify(model, x, 1, method=Smoothing(samples=1000, tau=3))
     assert torch.equal(direct.limits, one.limits)
     assert torch.equal(direct.top, one.top)
 
 
 def test_the_certificate_says_what_it_is_about():
-    certificate = smoothing(mlp(), normal(2, 6), 2, samples=100, alpha=0.01, sigma=0.5)
+    certificate = certify(mlp(), normal(2, 6), 2, method=Smoothing(samples=100, alpha=0.01, sigma=0.5))
     assert certificate.method == "smoothing"
     assert certificate.sound
     for part in ("top 2", "Gradient", "0.5", "log-odds"):
@@ -411,7 +410,7 @@ def test_save_and_load(tmp_path):
     assert repr(again) == repr(counts)
     assert torch.equal(again.counts, counts.counts)
     assert torch.equal(again.target, counts.target)
-    assert torch.equal(again.certificate(1, 0.1).limits, counts.certificate(1, 0.1).limits)
+    assert torch.equal(again.certificate(1, alpha=0.1).limits, counts.certificate(1, alpha=0.1).limits)
 
 
 def test_files_that_are_not_counts_are_refused(tmp_path):
@@ -459,7 +458,7 @@ def test_bad_requests_to_counts_are_quoted():
             counts.certificate(k)
     for alpha in (0.0, 1.0, -1.0, float("nan")):
         with pytest.raises(InputError, match=str(alpha)):
-            counts.certificate(1, alpha)
+            counts.certificate(1, alpha=alpha)
     with pytest.raises(InputError, match="float64"):
         counts_of(torch.tensor([[5.0, 5.0]], dtype=torch.float64), 10)
     with pytest.raises(InputError, match="add up"):

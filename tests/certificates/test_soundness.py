@@ -192,7 +192,7 @@ EXPLAINERS = {
 def test_other_explanations(explainer, architecture, name, rows):
     model, x = trained(architecture, name)
     x, chosen = x[:rows], EXPLAINERS[explainer]
-    certificate = certify(model, x, K, chosen)
+    certificate = certify(model, x, K, explainer=chosen)
     assert not hunt(model, x, certificate.limits, chosen, K).any()
     assert float((certificate.radius > 0).double().mean()) > 0.5
 

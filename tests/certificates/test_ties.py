@@ -58,7 +58,7 @@ def test_equal_entries_of_a_window_count_once(explainer, equal):
         model.inner.bias.fill_((equal / 2 - 1) * 1.02)
     beyond = torch.tensor([[0.03, 0.0, 0.0]], dtype=torch.float64)
     assert top(model, x, explainer) != top(model, x + beyond, explainer), "the list flips at a norm of .03"
-    radius = float(certify(model, x, 1, explainer).radius)
+    radius = float(certify(model, x, 1, explainer=explainer).radius)
     assert radius <= 0.02 + 4e-3 * isinstance(explainer, SmoothGrad)
     assert radius > 0.01
 
@@ -92,7 +92,7 @@ def windows(rows, biases, skip):
 def test_equal_values_with_different_slopes_leave_no_radius(explainer):
     model = windows([[3.0, 0.0], [0.0, 3.0], [3.0, 0.0]], [0.0, 0.0, 0.0], [1.0, 1.0])
     x = torch.tensor([[1.0, 1.0], [1.0, 1.1]], dtype=torch.float64)
-    radius = certify(model, x, 1, explainer).radius
+    radius = certify(model, x, 1, explainer=explainer).radius
     assert radius[0] == 0
     assert radius[1] > 0.01, "without a tie there is one"
     nudges = torch.tensor([[1e-12, 0.0], [0.0, 1e-12]], dtype=torch.float64)
@@ -146,10 +146,10 @@ def test_neurons_that_are_always_zero_change_nothing(explainer):
     plain = two_layers([[1.0, 0.0]], [0.0], [1.0], -0.5)
     dead = two_layers([[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]], [0.0] * 3, [1.0, -7.0, 9.0], -0.5)
     copies = two_layers([[1.0, 0.0], [1.0, 0.0]], [0.0] * 2, [2.0, -1.0], -0.5)
-    expected = float(certify(plain, x, 1, explainer).radius)
+    expected = float(certify(plain, x, 1, explainer=explainer).radius)
     assert expected > 0.01
     for model in (dead, copies):
-        assert float(certify(model, x, 1, explainer).radius) == pytest.approx(expected, rel=1e-6)
+        assert float(certify(model, x, 1, explainer=explainer).radius) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("weight", [-1.0, 1.0, 7.0])
@@ -173,7 +173,7 @@ def test_logits_that_are_copies_of_each_other_rank_nothing(explainer, activation
     model = mlp(4, 4, hidden=5, seed=3, activation=activation)
     with torch.no_grad():
         model[2].weight[1:], model[2].bias[1:] = model[2].weight[0].clone(), model[2].bias[0].clone()
-    assert not certify(model, normal(20, 4, seed=2), 2, explainer).radius.any()
+    assert not certify(model, normal(20, 4, seed=2), 2, explainer=explainer).radius.any()
 
 
 def test_runner_up_classes_that_tie_leave_no_margin_to_certify():
@@ -184,7 +184,7 @@ def test_runner_up_classes_that_tie_leave_no_margin_to_certify():
     tied = (second - third).abs() < 1e-12
     assert case.explainer.score == "margin"
     assert 0 < int(tied.sum()) < len(tied)
-    radius = certify(case.model, case.x, case.k, case.explainer).radius
+    radius = certify(case.model, case.x, case.k, explainer=case.explainer).radius
     assert float(radius[tied].max()) < 1e-12
     assert float(radius[~tied].max()) > 1e-3
 

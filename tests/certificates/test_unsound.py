@@ -60,11 +60,11 @@ def toward(start, end):
 def test_left_ends_are_caught_even_with_fine_steps(start, end, monkeypatch):
     model, x, exact = toward(start, end)
     explainer = Gradient(reduce="signed")
-    sound = certify(model, x, 1, explainer)
+    sound = certify(model, x, 1, explainer=explainer)
     assert float(sound.radius) <= exact
     assert not caught(model, x, sound.radius, 1, explainer).any()
     monkeypatch.setattr(attributions, "march", left_ends)
-    wrong = certify(model, x, 1, explainer)
+    wrong = certify(model, x, 1, explainer=explainer)
     assert float(wrong.radius) > exact
     assert caught(model, x, wrong.radius, 1, explainer).all()
 
@@ -119,7 +119,9 @@ def test_radii_that_are_too_large_are_caught(share):
 def test_random_networks_hold(data, seed):
     kind, trait = data.draw(st.sampled_from(list(KINDS)[:3])), data.draw(st.sampled_from(TRAITS))
     case = drawn_case(seed, 5, kind, trait)
-    certificate = certify(case.model, case.x, case.k, case.explainer, prediction=data.draw(st.booleans()))
+    certificate = certify(
+        case.model, case.x, case.k, explainer=case.explainer, prediction=data.draw(st.booleans())
+    )
     assert (certificate.limits >= 0).all()
     assert (certificate.limits[:, 1:] >= certificate.limits[:, :-1]).all()
     assert not hunt(case.model, case.x, certificate.limits, case.explainer, case.k).any()
@@ -130,7 +132,7 @@ def test_random_networks_hold(data, seed):
 def test_awkward_networks_hold(kind, trait):
     """Copies of neurons, dead ones, inputs on hinges and windows full of ties."""
     case = drawn_case(sorted(KINDS).index(kind), 4, kind, trait)
-    certificate = certify(case.model, case.x, case.k, case.explainer)
+    certificate = certify(case.model, case.x, case.k, explainer=case.explainer)
     assert not hunt(case.model, case.x, certificate.limits, case.explainer, case.k, draws=4).any()
 
 
@@ -138,7 +140,7 @@ def test_awkward_networks_hold(kind, trait):
 def test_draws_that_catch_half_slopes_at_ties_hold(seed):
     """Where each of several equal entries of a window has half a slope, the hunt changes a list in these draws."""
     case = drawn_case(seed, 6, "max-pooling of units", "copies")
-    certificate = certify(case.model, case.x, case.k, case.explainer)
+    certificate = certify(case.model, case.x, case.k, explainer=case.explainer)
     assert not hunt(case.model, case.x, certificate.limits, case.explainer, case.k, draws=4).any()
 
 
@@ -150,7 +152,7 @@ def test_the_draws_that_catch_half_slopes_are_about_every_kind_of_explanation():
 def test_a_radius_of_zero_claims_nothing_that_could_be_caught():
     """The third and second score of row 3 differ by rounding, which depends on how many rows are explained."""
     case = drawn_case(8, 6, "max-pooling of units", "whole numbers")
-    limits = certify(case.model, case.x, case.k, case.explainer).limits
+    limits = certify(case.model, case.x, case.k, explainer=case.explainer).limits
     assert limits[3, 0] == 0
     assert not hunt(case.model, case.x, limits, case.explainer, case.k, draws=4).any()
 
@@ -182,7 +184,7 @@ def test_slopes_halfway_between_the_sides_of_a_tie_are_caught(explainer, monkeyp
     """Three equal entries of a window, each with a slope of 1/2, let a hinge disappear."""
     monkeypatch.setattr(MaxPool, "slope_at", lambda self, z: sum(self.slope(z, z)) / 2)
     model, x = Pooled(), torch.tensor([[1.0, 1.0, 0.0]], dtype=torch.float64)
-    certificate = certify(model, x, 1, explainer)
+    certificate = certify(model, x, 1, explainer=explainer)
     assert hunt(model, x, certificate.limits.clamp_max(1.0), explainer, 1).all()
 
 
@@ -195,12 +197,12 @@ def test_squares_that_vanish_prove_nothing(size, activation, explainer):
     Balls are not the same ones, so that a radius may differ by a little.
     """
     model, x = mlp(4, hidden=6, seed=1, activation=activation), normal(4, 4, seed=2)
-    expected = certify(model, x, 2, explainer).limits
+    expected = certify(model, x, 2, explainer=explainer).limits
     assert (expected > 0).any()
     with torch.no_grad():
         model[2].weight.mul_(size)
         model[2].bias.mul_(size)
-    assert (certify(model, x, 2, explainer).limits <= expected * 1.1).all()
+    assert (certify(model, x, 2, explainer=explainer).limits <= expected * 1.1).all()
 
 
 def test_squares_that_vanish_behind_the_first_layer_prove_nothing():

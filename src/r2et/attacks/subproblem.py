@@ -145,6 +145,7 @@ def _newton(
     point: Array,
     multipliers: Array,
     binding: NDArray[np.bool_],
+    *,
     goal: Array,
     weight: float,
 ) -> tuple[Array, Array]:
@@ -172,7 +173,7 @@ def _shortest(values: dict[str, Array], active: NDArray[np.bool_]) -> tuple[Arra
     multipliers, binding = np.zeros(len(slacks)), np.zeros(len(slacks), dtype=bool)
     binding[: 2 * pairs], binding[2 * pairs] = np.tile(active, 2), True
     for _ in range(NEWTON_STEPS):
-        point, multipliers = _newton(values, point, multipliers, binding, np.zeros(size + 2), 1.0)
+        point, multipliers = _newton(values, point, multipliers, binding, goal=np.zeros(size + 2), weight=1.0)
         slacks, _, _ = _constraints(values, point, np.zeros(0))
         violated = slacks < -TOLERANCE
         if not violated.any():
@@ -194,14 +195,14 @@ def _polish(values: dict[str, Array], point: Array, multipliers: Array) -> tuple
 
     first, binding = (point, np.maximum(multipliers, 0)), multipliers > BINDING
     for _ in range(2):
-        point, multipliers = _newton(values, point, multipliers, binding, goal, 0.0)
+        point, multipliers = _newton(values, point, multipliers, binding, goal=goal, weight=0.0)
     return (point, multipliers) if residual(point, multipliers) <= max(residual(*first), TOLERANCE) else first
 
 
 def _solve(values: dict[str, Array]) -> tuple[Array, Array] | None:
     """The interior-point solution and its multipliers, in the order of `_constraints`."""
     pairs, size = values["slopes"].shape
-    cvxpy, problem, parameters, variables = _problem(pairs, size, len(values["change"]), "low" in values)
+    cvxpy, problem, parameters, variables = _problem(pairs, size, len(values["change"]), bounded="low" in values)
     for name, value in values.items():
         parameters[name].value = value
     with warnings.catch_warnings():
@@ -227,7 +228,7 @@ def load_solver() -> Any:
 
 
 @lru_cache(maxsize=16)
-def _problem(pairs: int, size: int, classes: int, bounded: bool) -> tuple[Any, Any, dict[str, Any], list[Any]]:
+def _problem(pairs: int, size: int, classes: int, *, bounded: bool) -> tuple[Any, Any, dict[str, Any], list[Any]]:
     """The problem of one shape, compiled once and solved again with other values of its parameters."""
     cp = load_solver()
     shapes: dict[str, tuple[int, ...]] = {

@@ -3,13 +3,14 @@
 from r2et.certificates.base import Certificate
 from r2et.certificates.choice import Method, certify
 from r2et.certificates.first_order import first_order
-from r2et.certificates.smoothing import NoisyCounts, noisy_counts, smoothed_scores
+from r2et.certificates.smoothing import NoisyCounts, Smoothing, noisy_counts, smoothed_scores
 from r2et.certificates.statistical import StatisticalStability, statistical_stability
 
 __all__ = [
     "Certificate",
     "Method",
     "NoisyCounts",
+    "Smoothing",
     "StatisticalStability",
     "certify",
     "first_order",

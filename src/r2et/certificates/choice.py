@@ -9,7 +9,7 @@ from r2et.certificates.base import Certificate
 from r2et.certificates.deterministic import deterministic_radii, order_radii, other_classes
 from r2et.certificates.first_order import first_order
 from r2et.certificates.piecewise import piecewise_radii
-from r2et.certificates.smoothing import check_noise, smoothing
+from r2et.certificates.smoothing import Smoothing, noisy_counts
 from r2et.enclosure.network import Network
 from r2et.enclosure.problems import Problem, Reading, why_not
 from r2et.errors import InputError, ModelError
@@ -32,14 +32,11 @@ def certify(
     model: nn.Module,
     x: Tensor,
     k: int,
+    *,
     explainer: Explainer | None = None,
-    method: Method = "auto",
+    method: Method | Smoothing = "auto",
     target: Tensor | None = None,
     prediction: bool = False,
-    sigma: float = 0.25,
-    samples: int = 20_000,
-    alpha: float = 0.001,
-    seed: int = 0,
     chunk_size: int | None = None,
     progress: bool = False,
 ) -> Certificate:
@@ -50,15 +47,12 @@ def certify(
         x: (N, *features).
         k: size of the salient set.
         explainer: None = Gradient. The certificate is about this explanation or it is not given.
-        method: "auto" takes "deterministic" for smooth networks and "piecewise" for ReLU-like ones. "smoothing"
-            (any model, but about a smoothed explanation) and "first-order" (an estimate) have to be asked for.
+        method: "auto" takes "deterministic" for smooth networks and "piecewise" for ReLU-like ones. What has to be
+            asked for: `Smoothing(...)` (any model, but about a smoothed explanation; "smoothing" is short for its
+            defaults) and "first-order" (an estimate).
         target: the class that is explained, int64 (N,); None = the predicted class. It is held fixed.
         prediction: certify also that the predicted class does not change.
-        sigma: of the noise of "smoothing".
-        samples: noisy copies of an input for "smoothing".
-        alpha: probability of error of "smoothing", for one input.
-        seed: of the noise of "smoothing".
-        chunk_size: how many inputs at once (for "smoothing": noisy copies); None = what keeps memory small.
+        chunk_size: how many inputs at once (for smoothing: noisy copies); None = what keeps memory small.
         progress: show a progress bar.
 
     >>> model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 2))
@@ -70,27 +64,52 @@ def certify(
     tensor([inf, inf, inf, inf], dtype=torch.float64)
     """
     check_inputs(x)
-    check_choice("method", method, get_args(Method))
+    if not isinstance(method, Smoothing):
+        check_choice("method", method, get_args(Method))
     check_chunk_size(chunk_size)
     check_flag("prediction", prediction)
-    check_noise(sigma, samples, alpha, seed)
     explainer = Gradient() if explainer is None else explainer
     check_kind("explainer", explainer, Explainer, "r2et.explainers.Gradient()")
     explainer.check_shape(x)
-    if method in ("smoothing", "first-order") and prediction:
-        raise InputError(f'prediction=True needs an enclosure of the network; method="{method}" has none')
-    if method == "smoothing":
-        return smoothing(model, x, k, sigma, samples, alpha, None, explainer, target, seed, chunk_size, progress)
-    if method == "first-order":
-        return first_order(model, x, k, explainer, target, chunk_size)
-    with measuring(model, x):
-        return _enclosed(model, x, k, explainer, method, target, prediction, chunk_size, progress)
+    name = "smoothing" if isinstance(method, Smoothing) else method
+    if name in ("smoothing", "first-order") and prediction:
+        raise InputError(f'prediction=True needs an enclosure of the network; method="{name}" has none')
+    if name == "first-order":
+        return first_order(model, x, k, explainer=explainer, target=target, chunk_size=chunk_size)
+    if name != "smoothing":
+        with measuring(model, x):
+            return _enclosed(
+                model,
+                x,
+                k,
+                explainer=explainer,
+                method=name,
+                target=target,
+                prediction=prediction,
+                chunk_size=chunk_size,
+                progress=progress,
+            )
+    noise = method if isinstance(method, Smoothing) else Smoothing()
+    counts = noisy_counts(
+        model,
+        x,
+        k if noise.tau is None else noise.tau,
+        sigma=noise.sigma,
+        samples=noise.samples,
+        explainer=explainer,
+        target=target,
+        seed=noise.seed,
+        chunk_size=chunk_size,
+        progress=progress,
+    )
+    return counts.certificate(k, alpha=noise.alpha, simultaneous=noise.simultaneous)
 
 
 def _enclosed(
     model: nn.Module,
     x: Tensor,
     k: int,
+    *,
     explainer: Explainer,
     method: Method,
     target: Tensor | None,
@@ -130,7 +149,7 @@ def _enclosed(
         limits=torch.cat(limits),
         method=chosen,
         explanation=_in_words(explainer),
-        assumptions=_assumptions(explainer, prediction),
+        assumptions=_assumptions(explainer, prediction=prediction),
         reasons=reasons,
         top=torch.cat(tops),
         details={"prediction": torch.cat(held)} if prediction else {},
@@ -187,7 +206,7 @@ def _in_words(explainer: Explainer) -> str:
     return f"the {name} of the {explainer.score}{same}, by {order}"
 
 
-def _assumptions(explainer: Explainer, prediction: bool) -> tuple[str, ...]:
+def _assumptions(explainer: Explainer, *, prediction: bool) -> tuple[str, ...]:
     found = ["the explained class is held fixed at that of the clean input"]
     if not prediction:
         found.append("the prediction itself may change inside the radius: prediction=True certifies it too")

@@ -19,6 +19,7 @@ def first_order(
     model: nn.Module,
     x: Tensor,
     k: int,
+    *,
     explainer: Explainer | None = None,
     target: Tensor | None = None,
     chunk_size: int | None = None,
@@ -52,7 +53,9 @@ def first_order(
         for part, label in zip(x.detach().split(size), classes.split(size), strict=True):
             point, logits = forward(model, part)
             with torch.enable_grad():
-                scores = explainer.flatten(explainer.attribute(model, point, label, True, logits))
+                scores = explainer.flatten(
+                    explainer.attribute(model, point, label, create_graph=True, logits=logits)
+                )
                 rows = jacobian(scores, point).detach()
             scores = scores.detach()
             check_k(k, scores.shape[-1])

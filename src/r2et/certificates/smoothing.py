@@ -42,6 +42,7 @@ from r2et.numerics.values import (
     check_path,
     check_positive,
     check_seed,
+    plain_numbers,
     quoted,
 )
 from r2et.progress import progress_bar
@@ -49,6 +50,47 @@ from r2et.scores import checked_target
 
 #: noisy copies that are explained at once, at most; an explainer may keep several passes of each
 COPIES_AT_ONCE, PASSES = 2048, 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Smoothing:
+    """The method of `r2et.certify` for any model: it certifies the smoothed explanation and not the plain one.
+
+    `noisy_counts` followed by `NoisyCounts.certificate`: keep the counts to try another k or alpha without new
+    samples.
+
+    Args:
+        sigma: standard deviation of the noise in the units of x: larger noise, larger radii, a blurrier map.
+        samples: noisy copies of each input.
+        alpha: the chance, over the noise, that a radius of one input is too large.
+        seed: of the noise.
+        tau: how many features of a noisy copy count as its top ones; None = k.
+        simultaneous: let alpha be the chance that one of the N inputs has too large a radius.
+
+    >>> from r2et import certify
+    >>> model = torch.nn.Linear(3, 2, bias=False)
+    >>> model.weight.data = torch.tensor([[0.0, 0.0, 0.0], [1.0, -4.0, 2.0]])
+    >>> certificate = certify(model, torch.ones(1, 3), k=1, method=Smoothing(samples=1000))
+    >>> certificate.top, certificate.radius
+    (tensor([[1]]), tensor([0.5949], dtype=torch.float64))
+    """
+
+    sigma: float = 0.25
+    samples: int = 20_000
+    alpha: float = 0.001
+    seed: int = 0
+    tau: int | None = None
+    simultaneous: bool = False
+
+    def __post_init__(self) -> None:
+        plain_numbers(self)
+        check_positive("sigma", self.sigma)
+        check_count("samples", self.samples)
+        check_number("alpha", self.alpha, 0, 1, inside=True)
+        check_seed(self.seed)
+        if self.tau is not None:
+            check_count("tau", self.tau)
+        check_flag("simultaneous", self.simultaneous)
 
 
 @dataclass(frozen=True)
@@ -100,7 +142,9 @@ class NoisyCounts:
         """How many features are ranked, n."""
         return self.counts.shape[-1]
 
-    def certificate(self, k: int | None = None, alpha: float = 0.001, simultaneous: bool = False) -> Certificate:
+    def certificate(
+        self, k: int | None = None, *, alpha: float = 0.001, simultaneous: bool = False
+    ) -> Certificate:
         """Radii for the top k of q; no model is run.
 
         Args:
@@ -182,6 +226,7 @@ def noisy_counts(
     model: nn.Module,
     x: Tensor,
     tau: int,
+    *,
     sigma: float = 0.25,
     samples: int = 20_000,
     explainer: Explainer | None = None,
@@ -216,7 +261,9 @@ def noisy_counts(
     check_inputs(x)
     check_kind("explainer", explainer, Explainer, "r2et.explainers.Gradient()")
     explainer.check_shape(x)
-    check_noise(sigma, samples, seed=seed)
+    check_positive("sigma", sigma)
+    check_count("samples", samples)
+    check_seed(seed)
     check_count("tau", tau)
     check_chunk_size(chunk_size)
     chunk = chunk_size or min(COPIES_AT_ONCE, at_once(x[0].numel(), copies=PASSES))
@@ -235,45 +282,6 @@ def noisy_counts(
                 advance(len(noise))
             rows.append(torch.as_tensor(counts))
     return NoisyCounts(torch.stack(rows), target, samples, float(sigma), tau, repr(explainer), seed)
-
-
-def check_noise(sigma: float, samples: int, alpha: float = 0.001, seed: int = 0) -> None:
-    """The settings of noisy copies, whatever method they are for."""
-    check_positive("sigma", sigma)
-    check_count("samples", samples)
-    check_number("alpha", alpha, 0, 1, inside=True)
-    check_seed(seed)
-
-
-def smoothing(
-    model: nn.Module,
-    x: Tensor,
-    k: int,
-    sigma: float = 0.25,
-    samples: int = 20_000,
-    alpha: float = 0.001,
-    tau: int | None = None,
-    explainer: Explainer | None = None,
-    target: Tensor | None = None,
-    seed: int = 0,
-    chunk_size: int | None = None,
-    progress: bool = False,
-    simultaneous: bool = False,
-) -> Certificate:
-    """Certify the top k features of the smoothed explanation of any model; it says nothing about the plain one.
-
-    `noisy_counts` followed by `NoisyCounts.certificate`, which describe the arguments; tau=None takes k. Keep the
-    counts to try another k or alpha without sampling again.
-
-    >>> model = torch.nn.Linear(3, 2, bias=False)
-    >>> model.weight.data = torch.tensor([[0.0, 0.0, 0.0], [1.0, -4.0, 2.0]])
-    >>> certificate = smoothing(model, torch.ones(1, 3), k=1, samples=1000)
-    >>> certificate.top, certificate.radius
-    (tensor([[1]]), tensor([0.5949], dtype=torch.float64))
-    """
-    tau = k if tau is None else tau
-    counts = noisy_counts(model, x, tau, sigma, samples, explainer, target, seed, chunk_size, progress)
-    return counts.certificate(k, alpha, simultaneous)
 
 
 def smoothed_scores(counts: NoisyCounts) -> Tensor:

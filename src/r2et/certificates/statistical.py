@@ -135,6 +135,7 @@ def statistical_stability(
     x: Tensor,
     k: int,
     margin: float,
+    *,
     epsilon: float = 0.1,
     explainer: Explainer | None = None,
     neighbours: Neighbours | None = None,

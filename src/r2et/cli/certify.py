@@ -54,6 +54,7 @@ def certify(
         )
     if output is not None:
         check_writable(output)
+    noise = r2et.certificates.Smoothing(sigma=sigma, samples=samples, alpha=alpha, seed=options.seed)
     subject = options.subject(limit)
     model, x = subject.model, subject.x
     certificate = r2et.certify(
@@ -61,12 +62,8 @@ def certify(
         x,
         subject.k if options.k is None else options.k,
         explainer=subject.explainer,
-        method=method,  # type: ignore[arg-type]  # it checks
+        method=noise if method == "smoothing" else method,  # type: ignore[arg-type]  # it checks
         prediction=prediction,
-        sigma=sigma,
-        samples=samples,
-        alpha=alpha,
-        seed=options.seed,
         progress=interactive(options.as_json),
     )
     smallest = None

@@ -39,6 +39,7 @@ class Activation(Explainer):
         model: nn.Module,
         x: Tensor,
         target: Tensor,
+        *,
         create_graph: bool = False,
         logits: Tensor | None = None,
     ) -> Tensor:

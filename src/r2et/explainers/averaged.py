@@ -39,6 +39,7 @@ class AveragedGradient(Explainer):
         model: nn.Module,
         x: Tensor,
         target: Tensor,
+        *,
         create_graph: bool,
         point: Callable[[int], Tensor],
         weights: Tensor,
@@ -52,7 +53,9 @@ class AveragedGradient(Explainer):
             points = torch.cat([point(m) for m in members])
             if not points.requires_grad:
                 points = points.detach().requires_grad_()
-            gradients = self.gradient(model, points, target.repeat(len(members)), create_graph, None)
+            gradients = self.gradient(
+                model, points, target.repeat(len(members)), create_graph=create_graph, logits=None
+            )
             part = weights[first : first + len(members)].to(x)
             total = total + torch.einsum("m,m...->...", part, gradients.reshape(len(members), *x.shape))
         return total
@@ -97,13 +100,16 @@ class SmoothGrad(AveragedGradient):
         model: nn.Module,
         x: Tensor,
         target: Tensor,
+        *,
         create_graph: bool = False,
         logits: Tensor | None = None,
     ) -> Tensor:
         """mean_m grad score(x + noise_m), in the shape of x."""
         noise = self.noise(x.shape[1:]).to(x)
         weights = torch.full((self.samples,), 1 / self.samples, dtype=torch.float64)
-        return self.average_gradient(model, x, target, create_graph, lambda m: x + noise[m], weights)
+        return self.average_gradient(
+            model, x, target, create_graph=create_graph, point=lambda m: x + noise[m], weights=weights
+        )
 
 
 @EXPLAINERS.register("integrated-gradients")
@@ -152,6 +158,7 @@ class IntegratedGradients(AveragedGradient):
         model: nn.Module,
         x: Tensor,
         target: Tensor,
+        *,
         create_graph: bool = False,
         logits: Tensor | None = None,
     ) -> Tensor:
@@ -164,7 +171,12 @@ class IntegratedGradients(AveragedGradient):
             )
         position, weights = self.quadrature()
         mean = self.average_gradient(
-            model, x, target, create_graph, lambda m: start + float(position[m]) * (x - start), weights
+            model,
+            x,
+            target,
+            create_graph=create_graph,
+            point=lambda m: start + float(position[m]) * (x - start),
+            weights=weights,
         )
         return (x - start) * mean
 

@@ -45,7 +45,7 @@ class Explainer(ABC):
             raise InputError(f"inputs must be 1 or 2, got {quoted(self.inputs)}")
 
     def __call__(
-        self, model: nn.Module, x: Tensor, target: Tensor | None = None, create_graph: bool = False
+        self, model: nn.Module, x: Tensor, target: Tensor | None = None, *, create_graph: bool = False
     ) -> Tensor:
         """Explain a batch.
 
@@ -62,10 +62,10 @@ class Explainer(ABC):
         check_inputs(x)
         self.check_shape(x)
         with measuring(model, x), torch.enable_grad():
-            point, logits = forward(model, x, create_graph)
+            point, logits = forward(model, x, create_graph=create_graph)
             check_logits(logits, len(x))
             target = checked_target(target, logits)
-            scores = self.flatten(self.attribute(model, point, target, create_graph, logits))
+            scores = self.flatten(self.attribute(model, point, target, create_graph=create_graph, logits=logits))
         return scores if create_graph else scores.detach()
 
     @abstractmethod
@@ -74,6 +74,7 @@ class Explainer(ABC):
         model: nn.Module,
         x: Tensor,
         target: Tensor,
+        *,
         create_graph: bool = False,
         logits: Tensor | None = None,
     ) -> Tensor:
@@ -111,7 +112,7 @@ class Explainer(ABC):
             raise InputError(f"reduce='abs-sum' needs a channel axis, got inputs of shape {tuple(x.shape)}")
 
     def gradient(
-        self, model: nn.Module, x: Tensor, target: Tensor, create_graph: bool, logits: Tensor | None
+        self, model: nn.Module, x: Tensor, target: Tensor, *, create_graph: bool, logits: Tensor | None
     ) -> Tensor:
         """The gradient of the score at x, in the shape of x."""
         logits = model(x) if logits is None else logits

@@ -51,17 +51,18 @@ class FromCaptum(Explainer):
         model: nn.Module,
         x: Tensor,
         target: Tensor,
+        *,
         create_graph: bool = False,
         logits: Tensor | None = None,
     ) -> Tensor:
         """captum's attributions, in the shape of x."""
         # captum's own complaint about a model without gradients does not say what is wrong
-        self.gradient(model, x, target, False, None)
+        self.gradient(model, x, target, create_graph=False, logits=None)
         if create_graph:
             self.check_second_derivative(x.shape[1:])
-        return self._captum(model, x, target, create_graph)
+        return self._captum(model, x, target, create_graph=create_graph)
 
-    def _captum(self, model: nn.Module, x: Tensor, target: Tensor, create_graph: bool) -> Tensor:
+    def _captum(self, model: nn.Module, x: Tensor, target: Tensor, *, create_graph: bool) -> Tensor:
         method = self.method(_ScoreOf(model, self.score))
         if create_graph and hasattr(method, "gradient_func"):
             method.gradient_func = _gradients_with_graph
@@ -133,8 +134,8 @@ def _derivative_error(explainer: FromCaptum, features: torch.Size) -> str | None
         x, direction = torch.randn(2, 3, *features, dtype=torch.float64)
     target = torch.tensor([0, 1, 0])
 
-    def attributions(point: Tensor, create_graph: bool) -> Tensor:
-        return explainer._captum(model, point, target, create_graph)
+    def attributions(point: Tensor, *, create_graph: bool) -> Tensor:
+        return explainer._captum(model, point, target, create_graph=create_graph)
 
     try:
         point = x.clone().requires_grad_()
@@ -145,7 +146,7 @@ def _derivative_error(explainer: FromCaptum, features: torch.Size) -> str | None
         analytic = (torch.autograd.grad((value * mix).sum(), point)[0] * direction).sum()
         step = 1e-6
         ahead, behind = (
-            (attributions((x + sign * step * direction).requires_grad_(), False).detach() * mix).sum()
+            (attributions((x + sign * step * direction).requires_grad_(), create_graph=False).detach() * mix).sum()
             for sign in (1, -1)
         )
     except Exception as error:

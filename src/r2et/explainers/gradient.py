@@ -28,11 +28,12 @@ class Gradient(Explainer):
         model: nn.Module,
         x: Tensor,
         target: Tensor,
+        *,
         create_graph: bool = False,
         logits: Tensor | None = None,
     ) -> Tensor:
         """grad s_c(x), in the shape of x."""
-        return self.gradient(model, x, target, create_graph, logits)
+        return self.gradient(model, x, target, create_graph=create_graph, logits=logits)
 
 
 @EXPLAINERS.register("gradient-times-input")
@@ -54,8 +55,9 @@ class GradientTimesInput(Explainer):
         model: nn.Module,
         x: Tensor,
         target: Tensor,
+        *,
         create_graph: bool = False,
         logits: Tensor | None = None,
     ) -> Tensor:
         """x * grad s_c(x), in the shape of x."""
-        return x * self.gradient(model, x, target, create_graph, logits)
+        return x * self.gradient(model, x, target, create_graph=create_graph, logits=logits)

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 
-def forward(model: nn.Module, x: Tensor, create_graph: bool = False) -> tuple[Tensor, Tensor]:
+def forward(model: nn.Module, x: Tensor, *, create_graph: bool = False) -> tuple[Tensor, Tensor]:
     """The point to differentiate at, and the model's logits there.
 
     With `create_graph` a point that already requires gradients is used as it is, so that a caller can
@@ -19,6 +19,7 @@ def derivative(
     outputs: Tensor,
     inputs: Tensor,
     vector: Tensor | None = None,
+    *,
     create_graph: bool = False,
     retain_graph: bool | None = None,
 ) -> Tensor:

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 
-def jacobian(scores: Tensor, x: Tensor, create_graph: bool = False, chunk_size: int = 64) -> Tensor:
+def jacobian(scores: Tensor, x: Tensor, *, create_graph: bool = False, chunk_size: int = 64) -> Tensor:
     """H_i = d I_i / d x for every feature i; quadratic in the number of features.
 
     Args:

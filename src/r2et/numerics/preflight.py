@@ -41,7 +41,7 @@ _HERE = _Here()
 
 
 @contextmanager
-def measuring(model: nn.Module, x: Tensor, gradient: bool = True) -> Iterator[None]:
+def measuring(model: nn.Module, x: Tensor, *, gradient: bool = True) -> Iterator[None]:
     """Evaluation mode for a call that measures a model, after one look at it on the first rows of x.
 
     Modes of layers and buffers are the old ones afterwards. Inside another call of `measuring` for the same model
@@ -63,7 +63,7 @@ def measuring(model: nn.Module, x: Tensor, gradient: bool = True) -> Iterator[No
             yield
             return
         with buffers_kept(model), derivative_errors():
-            preflight(model, x, gradient)
+            preflight(model, x, gradient=gradient)
             with trusted(model):
                 yield
 
@@ -105,15 +105,15 @@ def check_ready(model: object) -> None:
             )
 
 
-def preflight(model: nn.Module, x: Tensor, gradient: bool = True) -> None:
+def preflight(model: nn.Module, x: Tensor, *, gradient: bool = True) -> None:
     """Raise a ModelError unless the model, in evaluation mode, runs on x (N, *features) and maps row by row."""
-    check_tensors(model, x, gradient)
-    problem = flaw(model, x, gradient)
+    check_tensors(model, x, gradient=gradient)
+    problem = flaw(model, x, gradient=gradient)
     if problem is not None:
         raise ModelError(f"{problem.message}: {problem.repair}")
 
 
-def check_tensors(model: nn.Module, x: Tensor, gradient: bool = True) -> None:
+def check_tensors(model: nn.Module, x: Tensor, *, gradient: bool = True) -> None:
     """Raise for numbers that are too coarse to rank by, and for tensors that autograd refuses."""
     named = {"x": x, **dict(model.named_parameters())}
     for name, tensor in named.items():
@@ -152,7 +152,7 @@ class Flaw:
     repair: str
 
 
-def flaw(model: nn.Module, x: Tensor, gradient: bool = True) -> Flaw | None:
+def flaw(model: nn.Module, x: Tensor, *, gradient: bool = True) -> Flaw | None:
     """What is wrong with a model in evaluation mode, seen on a few rows of x; a ModelError if it cannot run."""
     few = x[:ROWS].detach()
     with random_states_kept(x.device) as moved:
@@ -162,14 +162,14 @@ def flaw(model: nn.Module, x: Tensor, gradient: bool = True) -> Flaw | None:
         # a draw without an effect, from a seed of the model's own, is allowed
         for _ in range(PASSES if draws else 1):
             with torch.set_grad_enabled(gradient):
-                again = run(model, few, x, gradient).detach()
+                again = run(model, few, x, gradient=gradient).detach()
             if apart(first, again, few, share=0.1 if draws else 1.0):
                 return _random(first, again)
         with torch.no_grad():
             return _company(model, few, x, first)
 
 
-def run(model: nn.Module, few: Tensor, x: Tensor | None = None, gradient: bool = False) -> Tensor:
+def run(model: nn.Module, few: Tensor, x: Tensor | None = None, *, gradient: bool = False) -> Tensor:
     """The logits of a few rows; a ModelError in words if there are none, or if the model overwrites its input.
 
     Args:

@@ -167,7 +167,7 @@ def check_radii(radii: Iterable[float], name: str = "radii") -> tuple[float, ...
     return tuple(value if type(value) in (int, float) else float(value) for value in values)
 
 
-def check_flag(name: str, value: bool) -> None:
+def check_flag(name: str, value: object) -> None:
     """True or False; text such as "no" would count as true."""
     if getattr(value, "ndim", 0) != 0 or not (is_truth(value) or (is_whole(value) and value in (0, 1))):
         raise InputError(f"{name} must be True or False, got {name}={quoted(value)}")

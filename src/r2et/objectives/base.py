@@ -204,7 +204,7 @@ class Batch:
     @cached_property
     def attributions(self) -> Tensor:
         """Signed attributions, differentiable with respect to the parameters, usually in the shape of x."""
-        return self.explainer.attribute(self.model, self.x, self.target, True, self.logits)
+        return self.explainer.attribute(self.model, self.x, self.target, create_graph=True, logits=self.logits)
 
     @cached_property
     def scores(self) -> Tensor:
@@ -217,7 +217,7 @@ class Batch:
             return self.scores.detach()
         point, logits = forward(reference, self.x)
         return self.explainer.flatten(
-            self.explainer.attribute(reference, point, self.target, False, logits).detach()
+            self.explainer.attribute(reference, point, self.target, create_graph=False, logits=logits).detach()
         )
 
     def directions(self, kind: Direction, rows: int, size: float, scale_free: bool) -> Tensor:
@@ -236,7 +236,9 @@ class Batch:
             )
             if kind == "adversarial":
                 moved = (self.x[:rows].detach() + PROBE * size * unit(drawn)).requires_grad_()
-                there = self.explainer.attribute(self.model, moved, self.target[:rows], True, self.model(moved))
+                there = self.explainer.attribute(
+                    self.model, moved, self.target[:rows], create_graph=True, logits=self.model(moved)
+                )
                 here = self.attributions[:rows].detach()
                 apart = unit(there) - unit(here) if scale_free else there - here
                 steepest = derivative(apart.square().sum(), moved)
@@ -264,7 +266,9 @@ class Batch:
         rows = max(1, round(fraction * len(self.x)))
         here = self.attributions[:rows]
         moved = (self.x[:rows].detach() + size * self.directions(kind, rows, size, scale_free)).requires_grad_()
-        there = self.explainer.attribute(self.model, moved, self.target[:rows], True, self.model(moved))
+        there = self.explainer.attribute(
+            self.model, moved, self.target[:rows], create_graph=True, logits=self.model(moved)
+        )
         if scale_free:
             here, there = unit(here), unit(there)
         quotient: Tensor = torch.linalg.vector_norm(((there - here) / size).flatten(start_dim=1), dim=1)

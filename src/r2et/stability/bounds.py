@@ -54,6 +54,7 @@ def thickness_bounds(
     x: Tensor,
     k: int,
     radius: float,
+    *,
     explainer: Explainer | None = None,
     method: BoundMethod = "auto",
     samples: int = 16,
@@ -95,7 +96,9 @@ def thickness_bounds(
         if isinstance(reading, str):
             if method == "enclosure":
                 raise InputError(f"thickness cannot be bounded by an enclosure: {reading}")
-            return _estimated(model, x, k, radius, explainer, samples, own_draws(generator, x))
+            return _estimated(
+                model, x, k, radius, explainer=explainer, samples=samples, generator=own_draws(generator, x)
+            )
     with torch.no_grad():
         found = [_proven(problem, radius) for problem in reading.problems(x, target, k, None)]
     lower, upper = (torch.cat(part).to(before) for part in zip(*found, strict=True))
@@ -152,6 +155,7 @@ def _estimated(
     x: Tensor,
     k: int,
     radius: float,
+    *,
     explainer: Explainer,
     samples: int,
     generator: torch.Generator | None,
@@ -164,7 +168,7 @@ def _estimated(
     def rows(points: Tensor) -> Tensor:
         point, logits = forward(model, points)
         with torch.enable_grad():
-            scores = explainer.flatten(explainer.attribute(model, point, target, True, logits))
+            scores = explainer.flatten(explainer.attribute(model, point, target, create_graph=True, logits=logits))
         return jacobian(scores, point).detach().reshape(*before.shape, -1)
 
     at_x = rows(x)

@@ -27,6 +27,7 @@ def thickness(
     model: nn.Module,
     x: Tensor,
     k: int,
+    *,
     explainer: Explainer | None = None,
     variant: Variant = "probability",
     neighbours: Neighbours | None = None,
@@ -70,7 +71,15 @@ def thickness(
         along = [
             measure(scores)
             for scores in path_explanations(
-                model, x, target, explainer, neighbours, samples, steps, draws, chunk_size
+                model,
+                x,
+                target,
+                explainer=explainer,
+                neighbours=neighbours,
+                samples=samples,
+                steps=steps,
+                generator=draws,
+                chunk_size=chunk_size,
             )
         ]
     values = torch.cat(along).unflatten(0, (-1, steps)).mean(1)
@@ -83,6 +92,7 @@ def pairwise_thickness(
     x: Tensor,
     i: int,
     j: int,
+    *,
     explainer: Explainer | None = None,
     neighbours: Neighbours | None = None,
     samples: int = 16,
@@ -109,7 +119,15 @@ def pairwise_thickness(
         gaps = [
             scores[..., i] - scores[..., j]
             for scores in path_explanations(
-                model, x, target, explainer, neighbours, samples, steps, draws, chunk_size
+                model,
+                x,
+                target,
+                explainer=explainer,
+                neighbours=neighbours,
+                samples=samples,
+                steps=steps,
+                generator=draws,
+                chunk_size=chunk_size,
             )
         ]
     return torch.cat(gaps).mean(0)
@@ -134,6 +152,7 @@ def path_explanations(
     model: nn.Module,
     x: Tensor,
     target: Tensor,
+    *,
     explainer: Explainer,
     neighbours: Neighbours,
     samples: int,
@@ -162,7 +181,9 @@ def path_explanations(
         # what is to be differentiated by the parameters belongs to training, which decides on the mode itself
         with nullcontext() if create_graph else evaluating(model), torch.enable_grad():
             point, logits = forward(model, torch.cat(part) if len(part) > 1 else part[0])
-            attributions = explainer.attribute(model, point, target.repeat(len(part)), create_graph, logits)
+            attributions = explainer.attribute(
+                model, point, target.repeat(len(part)), create_graph=create_graph, logits=logits
+            )
         scores = explainer.flatten(attributions).unflatten(0, (len(part), len(x)))
         yield scores if create_graph else scores.detach()
 

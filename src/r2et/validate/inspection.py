@@ -22,7 +22,7 @@ from r2et.validate.report import Finding, Report
 FEW_ROWS = 4
 
 
-def check(model: nn.Module, x: Tensor, k: int | None = None, explainer: Explainer | None = None) -> Report:
+def check(model: nn.Module, x: Tensor, *, k: int | None = None, explainer: Explainer | None = None) -> Report:
     """Find what stands in the way of explaining a model, and of differentiating its explanation.
 
     The model is run and differentiated twice on a few rows, in the mode that it is in; its buffers and the random
@@ -104,7 +104,9 @@ def _derivative_failure(model: nn.Module, x: Tensor, inputs: int) -> str | None:
     try:
         point, logits = forward(model, x)
         with torch.enable_grad():
-            gradient = Gradient(inputs=inputs).attribute(model, point, predicted_class(logits), True, logits)
+            gradient = Gradient(inputs=inputs).attribute(
+                model, point, predicted_class(logits), create_graph=True, logits=logits
+            )
             if gradient.requires_grad:
                 value = gradient.square().sum()
                 torch.autograd.grad(value, _leaves(value), allow_unused=True)

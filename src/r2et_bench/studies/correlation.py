@@ -81,7 +81,7 @@ def hessian_norm(model: nn.Module, x: Tensor, explainer: Explainer, samples: int
     with measuring(model, x), torch.enable_grad():
         target = prediction(model, x)
         if isinstance(explainer, Activation):
-            slope = explainer.attribute(model, point, target, True)
+            slope = explainer.attribute(model, point, target, create_graph=True)
         else:
             slope = torch.autograd.grad(probability(model(point), target).sum(), point, create_graph=True)[0]
         total = x.new_zeros(len(x))

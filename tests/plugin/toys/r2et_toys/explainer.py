@@ -22,9 +22,10 @@ class Sharpened(Explainer):
         model: nn.Module,
         x: Tensor,
         target: Tensor,
+        *,
         create_graph: bool = False,
         logits: Tensor | None = None,
     ) -> Tensor:
         """sign(g) |g|^power, in the shape of x."""
-        gradient = self.gradient(model, x, target, create_graph, logits)
+        gradient = self.gradient(model, x, target, create_graph=create_graph, logits=logits)
         return gradient.sign() * gradient.abs() ** self.power

@@ -1,6 +1,6 @@
 """Certificates: radii inside which the top-k features cannot change."""
 
-from r2et.certificates.base import Certificate
+from r2et.certificates.certificate import Certificate
 from r2et.certificates.choice import Method, certify
 from r2et.certificates.first_order import first_order
 from r2et.certificates.smoothing import NoisyCounts, Smoothing, noisy_counts, smoothed_scores

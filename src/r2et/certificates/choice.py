@@ -5,7 +5,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from r2et.certificates.base import Certificate
+from r2et.certificates.certificate import Certificate
 from r2et.certificates.deterministic import deterministic_radii, order_radii, other_classes
 from r2et.certificates.first_order import first_order
 from r2et.certificates.piecewise import piecewise_radii

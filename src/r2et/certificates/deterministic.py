@@ -6,9 +6,9 @@ from torch import Tensor
 from r2et.certificates.integral import alone_radii, crossing, integral_radii
 from r2et.enclosure.attributions import Attributions
 from r2et.enclosure.ball import march
+from r2et.enclosure.feature_pairs import FeaturePairs, first_order_radii
 from r2et.enclosure.head import combination
 from r2et.enclosure.network import Network
-from r2et.enclosure.pairs import Pairs, first_order_radii
 
 #: functionals that are looked at again, with so many steps to so many times the radius found
 SHARP, SHARP_STEPS, SHARP_END = 16, 48, 1.6
@@ -18,14 +18,14 @@ FARTHEST = 1e12
 FINE, COARSE, GROWTH = 12, 10, 1.3
 
 
-def deterministic_radii(attributions: Attributions, pairs: Pairs) -> Tensor:
+def deterministic_radii(attributions: Attributions, pairs: FeaturePairs) -> Tensor:
     """The radius to which each functional is certainly positive, (N, D)."""
     first = first_order_radii(pairs, attributions.slopes_at_x())
     radii = integral_radii(attributions.on_balls(grid(first)), pairs, first)
     return sharpened(attributions, pairs, radii, first)
 
 
-def sharpened(attributions: Attributions, pairs: Pairs, radii: Tensor, first: Tensor) -> Tensor:
+def sharpened(attributions: Attributions, pairs: FeaturePairs, radii: Tensor, first: Tensor) -> Tensor:
     """The smallest radii once more with closer bounds and finer steps, which end where they are needed, (N, D)."""
     smallest = radii.amin(1, keepdim=True)
     if not smallest.isfinite().all():

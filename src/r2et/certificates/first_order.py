@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from r2et import ranking
-from r2et.certificates.base import Certificate
-from r2et.enclosure.pairs import Pairs, first_order_radii
+from r2et.certificates.certificate import Certificate
+from r2et.enclosure.feature_pairs import FeaturePairs, first_order_radii
 from r2et.explainers import Explainer, Gradient
 from r2et.numerics.autograd import forward
 from r2et.numerics.checks import check_inputs, check_logits
@@ -61,7 +61,7 @@ def first_order(
             check_k(k, scores.shape[-1])
             # both inputs of a pair are ranked on their own; the smaller radius counts
             flat = scores.reshape(-1, scores.shape[-1])
-            pairs = Pairs.of(flat, k, signed=True)
+            pairs = FeaturePairs.of(flat, k, signed=True)
             radii = first_order_radii(pairs, rows.reshape(*flat.shape, -1))
             limits.append(pairs.limits(radii).reshape(len(part), -1, k).amin(1))
             tops.append(ranking.top_k(scores, k))

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from r2et.enclosure.attributions import Enclosed, pick
-from r2et.enclosure.pairs import Pairs
+from r2et.enclosure.feature_pairs import FeaturePairs
 
 #: functionals that are bounded one by one, beyond those that decide about the radius
 AT_MOST = 128
@@ -14,7 +14,7 @@ AT_MOST = 128
 Radii = Callable[[Tensor], Tensor]
 
 
-def integral_radii(enclosed: Enclosed, pairs: Pairs, first: Tensor) -> Tensor:
+def integral_radii(enclosed: Enclosed, pairs: FeaturePairs, first: Tensor) -> Tensor:
     """Where each functional may reach zero, (N, D): phi(x + delta) >= phi(x) - integral of its slope.
 
     Functionals far from zero are bounded together, by the slopes of the two features they are between; the
@@ -39,17 +39,17 @@ def integral_radii(enclosed: Enclosed, pairs: Pairs, first: Tensor) -> Tensor:
     )
 
 
-def alone_radii(enclosed: Enclosed, pairs: Pairs, numbers: Tensor) -> Tensor:
+def alone_radii(enclosed: Enclosed, pairs: FeaturePairs, numbers: Tensor) -> Tensor:
     """Radii (N, D) of some functionals, by their numbers (N, D), each from its own slope."""
     return _radii(enclosed, pairs, numbers, enclosed.slopes(*pairs.select(numbers)))
 
 
-def _radii(enclosed: Enclosed, pairs: Pairs, numbers: Tensor, slopes: Tensor) -> Tensor:
+def _radii(enclosed: Enclosed, pairs: FeaturePairs, numbers: Tensor, slopes: Tensor) -> Tensor:
     loss = 2 * enclosed.error_of(*pairs.select(numbers))
     return crossing(pairs.values.gather(1, numbers), slopes, enclosed.steps, loss)
 
 
-def refined(pairs: Pairs, together: Radii, alone: Radii, above: Tensor, times: int) -> Tensor:
+def refined(pairs: FeaturePairs, together: Radii, alone: Radii, above: Tensor, times: int) -> Tensor:
     """Radii from joint bounds for all functionals, and from bounds of their own for those that matter, (N, D).
 
     Args:

@@ -6,8 +6,8 @@ from torch import Tensor
 from r2et.certificates.deterministic import grid
 from r2et.certificates.integral import integral_radii, refined
 from r2et.enclosure.attributions import Attributions, joint, pick
+from r2et.enclosure.feature_pairs import FeaturePairs, first_order_radii
 from r2et.enclosure.hinges import hinge_distances
-from r2et.enclosure.pairs import Pairs, first_order_radii
 
 #: balls up to the nearest hinges, and growing ones
 NEAREST, GROWING, GROWTH = 64, 32, 1.12
@@ -15,14 +15,14 @@ NEAREST, GROWING, GROWTH = 64, 32, 1.12
 SHORT = 1e-7
 
 
-def piecewise_radii(attributions: Attributions, pairs: Pairs) -> Tensor:
+def piecewise_radii(attributions: Attributions, pairs: FeaturePairs) -> Tensor:
     """The radius to which each functional is certainly positive, (N, D): the larger one of two bounds."""
     hinges = hinge_distances(attributions.network, attributions.points)
     hinges = hinges.reshape(len(attributions.x), -1)
     return torch.maximum(region_radii(attributions, pairs, hinges), interval_radii(attributions, pairs, hinges))
 
 
-def region_radii(attributions: Attributions, pairs: Pairs, hinges: Tensor) -> Tensor:
+def region_radii(attributions: Attributions, pairs: FeaturePairs, hinges: Tensor) -> Tensor:
     """Inside one linear region only the log-odds of three or more classes, or x itself, move a gap, (N, D)."""
     region = hinges.amin(1, keepdim=True) * (1 - SHORT)
     first = first_order_radii(pairs, attributions.slopes_at_x())
@@ -30,7 +30,7 @@ def region_radii(attributions: Attributions, pairs: Pairs, hinges: Tensor) -> Te
     return torch.minimum(integral_radii(enclosed, pairs, first), region)
 
 
-def interval_radii(attributions: Attributions, pairs: Pairs, hinges: Tensor) -> Tensor:
+def interval_radii(attributions: Attributions, pairs: FeaturePairs, hinges: Tensor) -> Tensor:
     """On a larger ball each neuron is on, off or open: a functional stays positive for every choice, (N, D).
 
     With D' the slopes at x + delta and p the derivative of the score by the logits,

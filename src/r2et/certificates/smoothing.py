@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from r2et import ranking
-from r2et.certificates.base import Certificate
+from r2et.certificates.certificate import Certificate
 from r2et.certificates.statistical import clopper_pearson, explain_at
 from r2et.errors import InputError
 from r2et.explainers import Explainer, Gradient

@@ -17,7 +17,7 @@ from r2et.numerics.values import check_number, quoted
 INFLATION = 1e-9
 
 
-class Activation(ABC):
+class EnclosedActivation(ABC):
     """An elementwise function z -> sigma(z), with ranges of its derivatives on intervals.
 
     Attributes:
@@ -52,7 +52,7 @@ class Activation(ABC):
         return None
 
 
-class Smooth(Activation):
+class Smooth(EnclosedActivation):
     """An activation given by formulas for sigma, sigma', sigma'' and the points where these two turn.
 
     Args:
@@ -201,7 +201,7 @@ def _silu() -> Smooth:
 
 
 @dataclass(frozen=True)
-class LeakyReLU(Activation):
+class LeakyReLU(EnclosedActivation):
     """a z below zero, z above: the slope is one of two numbers, or between them where the sign is open."""
 
     smooth: ClassVar[bool] = False
@@ -228,7 +228,7 @@ class LeakyReLU(Activation):
         return torch.zeros_like(lower), torch.zeros_like(upper)
 
 
-class MaxPool(Activation):
+class MaxPool(EnclosedActivation):
     """Max-pooling as a product: each entry of a window counts fully if it is the largest and not at all if not.
 
     The entries z (N, windows * size) are laid out window by window; summing each window is left to the next
@@ -274,7 +274,7 @@ class MaxPool(Activation):
         return torch.zeros_like(lower), torch.zeros_like(upper)
 
 
-def _exact_gelu(layer: nn.GELU) -> Activation:
+def _exact_gelu(layer: nn.GELU) -> EnclosedActivation:
     if layer.approximate != "none":
         raise ModelError(
             f"GELU(approximate={layer.approximate!r}) has no enclosure: use nn.GELU(), whose formula is exact"
@@ -282,7 +282,7 @@ def _exact_gelu(layer: nn.GELU) -> Activation:
     return _gelu()
 
 
-_KNOWN: dict[type[nn.Module], Callable[[Any], Activation]] = {
+_KNOWN: dict[type[nn.Module], Callable[[Any], EnclosedActivation]] = {
     nn.Softplus: lambda layer: Softplus(float(layer.beta), float(layer.threshold)),
     nn.Tanh: lambda layer: _tanh(),
     nn.Sigmoid: lambda layer: _sigmoid(),
@@ -293,14 +293,14 @@ _KNOWN: dict[type[nn.Module], Callable[[Any], Activation]] = {
 }
 
 
-def register(kind: type[nn.Module], build: Callable[[Any], Activation]) -> None:
+def register(kind: type[nn.Module], build: Callable[[Any], EnclosedActivation]) -> None:
     """Make another elementwise activation known to the certificates.
 
     A wrong range makes wrong certificates: check it against a fine grid.
 
     Args:
         kind: the module's class.
-        build: from a module of that class to its Activation, e.g. a `Smooth`.
+        build: from a module of that class to its EnclosedActivation, e.g. a `Smooth`.
 
     >>> class Cube(nn.Module):
     ...     def forward(self, z):
@@ -320,6 +320,6 @@ def known(layer: nn.Module) -> bool:
     return type(layer) in _KNOWN
 
 
-def activation(layer: nn.Module) -> Activation:
+def activation(layer: nn.Module) -> EnclosedActivation:
     """The enclosure of a known activation."""
     return _KNOWN[type(layer)](layer)

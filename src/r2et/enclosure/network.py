@@ -9,7 +9,7 @@ from functools import cached_property
 
 from torch import Tensor
 
-from r2et.enclosure.activations import Activation
+from r2et.enclosure.activations import EnclosedActivation
 
 #: number of the input among the sources of a layer
 INPUT = -1
@@ -27,7 +27,7 @@ class Layer:
     """
 
     name: str
-    activation: Activation | None
+    activation: EnclosedActivation | None
     matrices: dict[int, Tensor]
     bias: Tensor
 

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from r2et.enclosure.attributions import Attributions
+from r2et.enclosure.feature_pairs import FeaturePairs
 from r2et.enclosure.head import head
 from r2et.enclosure.network import Network
-from r2et.enclosure.pairs import Pairs
 from r2et.enclosure.reading import extract
 from r2et.errors import ModelError
 from r2et.explainers import Explainer, Gradient, GradientTimesInput, SmoothGrad
@@ -63,7 +63,7 @@ class Problem:
     """
 
     attributions: Attributions
-    pairs: Pairs
+    pairs: FeaturePairs
     logits: Tensor
     target: Tensor
     runner_up: Tensor
@@ -111,7 +111,7 @@ class Reading:
             attributions = Attributions(self.network, flat, points, chosen, values, times_input)
             floor = attributions.floor()
             self._check_gradient(attributions, floor)
-            yield Problem(attributions, Pairs.of(values, k, signed, floor), logits, label, runner_up)
+            yield Problem(attributions, FeaturePairs.of(values, k, signed, floor), logits, label, runner_up)
 
     def _check_gradient(self, attributions: Attributions, floor: Tensor) -> None:
         """The gradient that is explained must be that of the network that is enclosed."""

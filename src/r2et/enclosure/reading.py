@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
-from r2et.enclosure.activations import Activation, MaxPool, activation, known
+from r2et.enclosure.activations import EnclosedActivation, MaxPool, activation, known
 from r2et.enclosure.affine import Affine
 from r2et.enclosure.jacobian import SMALLEST
 from r2et.enclosure.layers import (
@@ -202,7 +202,7 @@ class _Reader:
         identity = torch.eye(size, dtype=torch.float64, device=like.device).reshape(size, *shape)
         return Affine({number: identity}, identity.new_zeros(1, *shape))
 
-    def _activate(self, name: str, found: Activation, z: Affine) -> Affine:
+    def _activate(self, name: str, found: EnclosedActivation, z: Affine) -> Affine:
         self.layers.append(_layer(name, found, z))
         return self._source(len(self.layers) - 1, z.bias.shape[1:])
 
@@ -359,7 +359,7 @@ def _flat(values: Any) -> list[Any]:
     return found
 
 
-def _layer(name: str, found: Activation | None, z: Affine) -> Layer:
+def _layer(name: str, found: EnclosedActivation | None, z: Affine) -> Layer:
     return Layer(
         name, found, {s: matrix.flatten(1).T.contiguous() for s, matrix in z.terms.items()}, z.bias.flatten()
     )

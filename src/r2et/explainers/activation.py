@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from r2et.errors import InputError
-from r2et.explainers.base import EXPLAINERS, Explainer, Reduce
+from r2et.explainers.explainer import EXPLAINERS, Explainer, Reduce
 from r2et.numerics.twins import twin
 from r2et.numerics.values import check_text, suggestion
 

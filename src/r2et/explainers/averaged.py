@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from r2et.errors import InputError
-from r2et.explainers.base import EXPLAINERS, Explainer
+from r2et.explainers.explainer import EXPLAINERS, Explainer
 from r2et.numerics.checks import check_baseline
 from r2et.numerics.memory import at_once
 from r2et.numerics.values import check_choice, check_chunk_size, check_count, check_positive, check_seed

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from r2et.errors import InputError
-from r2et.explainers.base import Explainer
+from r2et.explainers.explainer import Explainer
 from r2et.numerics.modes import random_states_kept
 from r2et.numerics.values import check_kind, quoted
 from r2et.scores import Score, score

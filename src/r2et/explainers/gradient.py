@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from r2et.explainers.base import EXPLAINERS, Explainer
+from r2et.explainers.explainer import EXPLAINERS, Explainer
 
 
 @EXPLAINERS.register("gradient")

@@ -24,7 +24,7 @@ from r2et.numerics.values import (
 from r2et.objectives.base import OBJECTIVES, Batch, Direction, Regularised, Term, check_reference
 from r2et.stability import Neighbours, UniformNeighbours, path_explanations
 
-Pairs = Literal["all", "boundary"]
+PairChoice = Literal["all", "boundary"]
 
 
 @OBJECTIVES.register("r2et")
@@ -60,7 +60,7 @@ class R2ET(Regularised):
     k: int = 8
     gap: float = 1.0
     curvature: float = 0.1
-    pairs: Pairs = "all"
+    pairs: PairChoice = "all"
     boundary_pairs: int | None = None
     scale_free: bool = False
     reference: nn.Module | None = field(default=None, repr=False)
@@ -75,7 +75,7 @@ class R2ET(Regularised):
         check_count("k", self.k)
         check_weight("gap", self.gap)
         check_weight("curvature", self.curvature)
-        check_choice("pairs", self.pairs, get_args(Pairs))
+        check_choice("pairs", self.pairs, get_args(PairChoice))
         if self.boundary_pairs is not None:
             check_count("boundary_pairs", self.boundary_pairs)
         check_flag("scale_free", self.scale_free)
@@ -162,7 +162,7 @@ class DirectThickness(Regularised):
         return {"thickness": Term(value, -self.weight)}
 
 
-def pair_weights(scores: Tensor, k: int, pairs: Pairs, boundary_pairs: int | None) -> Tensor:
+def pair_weights(scores: Tensor, k: int, pairs: PairChoice, boundary_pairs: int | None) -> Tensor:
     """Weights (N, ..., n) of the mean gap over all or over the boundary pairs of the ranking of these scores."""
     check_k(k, scores.shape[-1])
     if pairs == "boundary":

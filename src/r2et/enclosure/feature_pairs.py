@@ -12,7 +12,7 @@ TIE = 1e-9
 
 
 @dataclass(frozen=True)
-class Pairs:
+class FeaturePairs:
     """phi = a e_i + b e_j > 0 for every salient feature i and other feature j, e the signed attributions.
 
     For magnitudes there are two for each pair, s_i e_i - e_j and s_i e_i + e_j with s_i the sign of e_i; for
@@ -35,7 +35,7 @@ class Pairs:
     both: bool
 
     @staticmethod
-    def of(attributions: Tensor, k: int, signed: bool, floor: Tensor | None = None) -> "Pairs":
+    def of(attributions: Tensor, k: int, signed: bool, floor: Tensor | None = None) -> "FeaturePairs":
         """From signed attributions (N, n) at x, of which rounding may have made up to `floor` (N, n)."""
         order = ranking.order(attributions if signed else attributions.abs())
         top, rest = order[:, :k], order[:, k:]
@@ -48,7 +48,7 @@ class Pairs:
             tie = tie + floor.gather(1, top).unsqueeze(2) + floor.gather(1, rest).unsqueeze(1)
         gaps = [strong - weak] if signed else [strong - weak, strong + weak]
         ties = tie.flatten(1).repeat(1, len(gaps))
-        return Pairs(top, rest, sign, torch.stack(gaps, 1).flatten(1) - ties, ties, not signed)
+        return FeaturePairs(top, rest, sign, torch.stack(gaps, 1).flatten(1) - ties, ties, not signed)
 
     def select(self, numbers: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """i, a, j, b of functionals by number (N, D), each (N, D)."""
@@ -77,7 +77,7 @@ class Pairs:
         return torch.cat([found, never], 1)
 
 
-def first_order_radii(pairs: Pairs, rows: Tensor) -> Tensor:
+def first_order_radii(pairs: FeaturePairs, rows: Tensor) -> Tensor:
     """phi / ||grad phi|| at x for every functional, (N, D), from the derivative of the attributions (N, n, d)."""
 
     def of(indices: Tensor) -> Tensor:

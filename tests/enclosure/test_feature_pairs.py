@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from r2et.enclosure.pairs import TIE, Pairs, first_order_radii
+from r2et.enclosure.feature_pairs import TIE, FeaturePairs, first_order_radii
 from tests.models_with_answers import normal
 
 
@@ -36,7 +36,7 @@ def naive_limits(radii, k, others):
 @settings(max_examples=80, deadline=None)
 @given(seed=st.integers(0, 10**6), k=st.integers(1, 4), others=st.integers(1, 4), signed=st.booleans())
 def test_limits_never_exceed_what_every_way_of_displacement_needs(seed, k, others, signed):
-    pairs = Pairs.of(normal(3, k + others, seed=seed), k, signed)
+    pairs = FeaturePairs.of(normal(3, k + others, seed=seed), k, signed)
     source = torch.Generator().manual_seed(seed)
     radii = torch.randint(0, 6, pairs.values.shape, generator=source).double()
     limits = pairs.limits(radii)
@@ -59,7 +59,7 @@ def test_limits_never_exceed_what_every_way_of_displacement_needs(seed, k, other
 
 def test_limits_on_a_block_are_exact():
     """Two salient features lose to the same two others at radii up to 2; nothing else opens before 9."""
-    pairs = Pairs.of(torch.tensor([[5.0, 4.0, 3.0, 2.0, 1.0]]).double(), 3, True)
+    pairs = FeaturePairs.of(torch.tensor([[5.0, 4.0, 3.0, 2.0, 1.0]]).double(), 3, True)
     radii = torch.tensor([[1.0, 2.0, 1.5, 2.0, 9.0, 9.0]]).double()
     assert pairs.limits(radii).tolist() == [[1.0, 2.0, float("inf")]]
 
@@ -70,7 +70,7 @@ def test_limits_on_a_block_are_exact():
 def test_the_set_stays_exactly_while_all_functionals_are_positive(signed, seed, n, data):
     k = data.draw(st.integers(1, n - 1))
     e = normal(2, n, seed=seed)
-    pairs = Pairs.of(e, k, signed)
+    pairs = FeaturePairs.of(e, k, signed)
     numbers = torch.arange(pairs.values.shape[1]).expand(2, -1)
     i, a, j, b = pairs.select(numbers)
     assert pairs.values.shape[1] == k * (n - k) * (1 if signed else 2)
@@ -95,7 +95,7 @@ def test_the_set_stays_exactly_while_all_functionals_are_positive(signed, seed, 
 
 def pairs_of(*values, signed):
     # not torch.tensor(values).double(): single precision would make ties of its own
-    return Pairs.of(torch.tensor([values], dtype=torch.float64), 2, signed)
+    return FeaturePairs.of(torch.tensor([values], dtype=torch.float64), 2, signed)
 
 
 @pytest.mark.parametrize("signed", [True, False])
@@ -121,7 +121,7 @@ def test_a_tie_is_a_gap_below_a_billionth_of_the_two_values(size, signed):
 @pytest.mark.parametrize("signed", [True, False])
 def test_first_order_radii_spelled_out(signed):
     e, rows = normal(2, 5, seed=1), normal(2, 5, 4, seed=2)
-    pairs = Pairs.of(e, 2, signed)
+    pairs = FeaturePairs.of(e, 2, signed)
     found = first_order_radii(pairs, rows)
     i, a, j, b = pairs.select(torch.arange(found.shape[1]).expand(2, -1))
     for row in range(2):
@@ -131,5 +131,5 @@ def test_first_order_radii_spelled_out(signed):
 
 
 def test_first_order_radii_of_ties_and_of_what_does_not_move():
-    pairs = Pairs.of(torch.tensor([[2.0, 1.0, 1.0]]).double(), 2, True)
+    pairs = FeaturePairs.of(torch.tensor([[2.0, 1.0, 1.0]]).double(), 2, True)
     assert first_order_radii(pairs, torch.zeros(1, 3, 3).double()).tolist() == [[float("inf"), 0.0]]

@@ -133,8 +133,8 @@ def _listed(values: object) -> bool:
     return isinstance(values, Iterable) and not isinstance(values, str | bytes) and not single
 
 
-def _features(name: str, given: Sequence[int]) -> tuple[int, ...]:
-    features = tuple(given) if _listed(given) else None
+def _features(name: str, numbers: Sequence[int]) -> tuple[int, ...]:
+    features = tuple(numbers) if _listed(numbers) else None
     if features is None or not all(is_whole(i) and i >= 0 for i in features):
-        raise InputError(f"{name} must be a list of numbers of features, 0 or more, got {name}={quoted(given)}")
+        raise InputError(f"{name} must be a list of numbers of features, 0 or more, got {name}={quoted(numbers)}")
     return tuple(map(int, features))

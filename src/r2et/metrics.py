@@ -293,12 +293,12 @@ def _changes_of_rows(
         part = sizes[first : first + together]
         points = torch.cat([torch.where((place < k) != keep, filler, x) for k in part])
         with torch.no_grad():
-            found = model(points)
+            changed = model(points)
         classes = target.repeat(len(part))
-        moved = (probability(found, classes) - clean.repeat(len(part))).abs()
+        moved = (probability(changed, classes) - clean.repeat(len(part))).abs()
         change += moved.reshape(len(part), -1).sum(0)
         share = torch.tensor(part, device=x.device, dtype=clean.dtype)[:, None] / n
-        flipped = (predicted_class(found) != classes).reshape(len(part), -1)
+        flipped = (predicted_class(changed) != classes).reshape(len(part), -1)
         flip = torch.minimum(flip, torch.where(flipped, share, 1.0).amin(0))
     return change / len(sizes), flip
 
@@ -319,11 +319,11 @@ def _sizes(fractions: Sequence[float] | None, n: int) -> list[int]:
     if fractions is None:
         return list(range(1, n + 1))
     listed = isinstance(fractions, Iterable) and not isinstance(fractions, str | Tensor)
-    given = tuple(fractions) if listed else fractions
-    values = [as_number(fraction) or 0.0 for fraction in given] if listed else []
+    wanted = tuple(fractions) if listed else fractions
+    values = [as_number(fraction) or 0.0 for fraction in wanted] if listed else []
     if not values or not all(0 < value <= 1 for value in values):
         raise InputError(
-            f"fractions must be numbers above 0 and at most 1, such as (0.01, 0.05, 0.1), got {quoted(given)}"
+            f"fractions must be numbers above 0 and at most 1, such as (0.01, 0.05, 0.1), got {quoted(wanted)}"
         )
     return sorted({max(1, round(value * n)) for value in values})
 
@@ -336,7 +336,7 @@ def _filler(baseline: float | Tensor, x: Tensor) -> Tensor:
     except RuntimeError:
         raise InputError(
             f"a baseline of shape {tuple(filler.shape)} does not fit inputs of shape {tuple(x.shape[1:])}: give a "
-            "number, or one value a feature"
+            "number, or one value per feature"
         ) from None
 
 

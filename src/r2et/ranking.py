@@ -275,9 +275,9 @@ def _above(values: Tensor, bound: Tensor) -> tuple[Tensor, Tensor]:
     whole = values.shape[1] // width * width
     blocks = values[:, :whole].reshape(len(values), -1, width)
     row, block = (blocks.amax(-1) > bound).nonzero(as_tuple=True)
-    found, inner = (blocks[row, block] > bound[row]).nonzero(as_tuple=True)
+    place, inner = (blocks[row, block] > bound[row]).nonzero(as_tuple=True)
     rest_row, rest_column = (values[:, whole:] > bound).nonzero(as_tuple=True)
-    rows = torch.cat([row[found], rest_row])
-    columns = torch.cat([block[found] * width + inner, rest_column + whole])
+    rows = torch.cat([row[place], rest_row])
+    columns = torch.cat([block[place] * width + inner, rest_column + whole])
     by_row = rows.argsort(stable=True)
     return rows[by_row], columns[by_row]

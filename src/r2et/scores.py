@@ -1,7 +1,7 @@
 """The scalar that is explained: log-odds, probability, logit or margin of one class. One place for numerics.
 
 With logits u, p = softmax(u) and s_c = u_c - logsumexp over the other classes: grad p_c = p_c (1 - p_c) grad s_c.
-The factor is one positive number a sample, so p_c and s_c give the same ranking of features; but the gradient of
+The factor is one positive number per sample, so p_c and s_c give the same ranking of features; but the gradient of
 p_c underflows where the model is sure of itself, and then a ranking of rounding errors looks stable. Features are
 therefore ranked by s_c, and p_c is used only where a formula needs its scale.
 """

@@ -206,7 +206,7 @@ def _divergences(task: Task) -> Callable[[Evaluation], list[Tensor]]:
 
 
 def _common_slope(gradients: Tensor) -> Tensor:
-    """The shortest vector of the hull of gradients (N, M, d), up to a positive factor a row, (N, d)."""
+    """The shortest vector of the hull of gradients (N, M, d), up to a positive factor per row, (N, d)."""
     # a second copy of g_0 leaves a constraint without a gradient out of the hull
     still = (gradients == 0).all(2, keepdim=True)
     gradients = _unscaled(torch.where(still, gradients[:, :1], gradients))

@@ -39,7 +39,7 @@ class MinimalFlip(Attack):
         radius: no flip farther away than this is looked for.
         steps: iterations for each pair.
         pairs: how many of the nearest pairs are followed.
-        width: the pairs come from so many of the weakest salient and of the strongest other features.
+        width: the pairs come from this many of the weakest salient and of the strongest other features.
         halvings: of the bisection at the end.
         beta: of the softplus copy whose slopes are followed; None = 3, 10 and 30 in turn for a piecewise-linear
             net, no copy for a smooth one.
@@ -166,7 +166,7 @@ class MinimalFlip(Attack):
         return [weights.reshape(values.shape) for weights in chosen.unbind(1)]
 
     def _step(self, task: Task, guide: nn.Module, x: Tensor, weights: Tensor) -> Tensor:
-        """One step onto the linearised boundary of one gap a row."""
+        """One step onto the linearised boundary of one gap per row."""
         values, point = self._explain(task, guide, x)
         gap = (weights * values).flatten(start_dim=1).sum(1)
         slope, scale = _scaled(task.allowed(derivative(gap.sum(), point)))
@@ -216,7 +216,7 @@ class MinimalFlip(Attack):
         return values / rowwise(largest.clamp_min(negligible(values.dtype)), values), point
 
     def _slope(self, task: Task, flat: Tensor, point: Tensor, column: Tensor) -> Tensor:
-        """The gradient of one value a row, in the shape of x, along what can move."""
+        """The gradient of one value per row, in the shape of x, along what can move."""
         return task.allowed(derivative(_at(flat, column).sum(), point, retain_graph=True))
 
 

@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 TOLERANCE = 1e-9
 #: a constraint binds when its multiplier is above this
 BINDING = 1e-6
-#: at most so many, to find the shortest step; two or three are usual
+#: at most, to find the shortest step; two or three are usual
 NEWTON_STEPS = 10
 #: steps of more dimensions are left as the solver gives them: dense algebra would cost more than the solver
 LARGEST = 256
@@ -85,13 +85,13 @@ def subproblem(local: Local, active: NDArray[np.bool_], epsilon: float, delta: f
         # bounds beyond the trust radius do not bind
         values |= {"low": np.maximum(local.bounds[0] / delta, -2), "high": np.minimum(local.bounds[1] / delta, 2)}
     small = len(values["offset"]) <= LARGEST
-    found = _shortest(values, active) if small else None
-    if found is None:
-        found = _solve(values)
-        found = _polish(values, *found) if small and found is not None else found
-    if found is None:
+    optimum = _shortest(values, active) if small else None
+    if optimum is None:
+        optimum = _solve(values)
+        optimum = _polish(values, *optimum) if small and optimum is not None else optimum
+    if optimum is None:
         return None
-    point, multipliers = found
+    point, multipliers = optimum
     pairs = multipliers[: len(active)] + multipliers[len(active) : 2 * len(active)]
     return Solution(
         step=delta * (basis @ point[:-2]),
@@ -157,9 +157,9 @@ def _newton(
     # for the new point and the change of the multipliers: those of redundant constraints stay positive
     force = curvature @ point - goal + multipliers[binding] @ active
     answer = np.linalg.lstsq(matrix, np.append(force, active @ point - slacks[binding]), rcond=1e-10)[0]
-    found = np.where(binding, multipliers, 0.0)
-    found[binding] += answer[len(point) :]
-    return answer[: len(point)], found
+    raised = np.where(binding, multipliers, 0.0)
+    raised[binding] += answer[len(point) :]
+    return answer[: len(point)], raised
 
 
 def _shortest(values: dict[str, Array], active: NDArray[np.bool_]) -> tuple[Array, Array] | None:

@@ -136,15 +136,15 @@ def _enclosed(
     with progress_bar("certify", len(x), progress) as advance, torch.no_grad():
         for problem in reading.problems(x, target, k, chunk_size):
             radii = METHODS[chosen](problem.attributions, problem.pairs)
-            found = problem.pairs.limits(radii)
+            own = problem.pairs.limits(radii)
             if explainer.score == "margin":
-                found = torch.minimum(found, _runner_up_radius(problem).unsqueeze(1))
+                own = torch.minimum(own, _runner_up_radius(problem).unsqueeze(1))
             if prediction:
                 held.append(_prediction_radius(problem))
-                found = torch.minimum(found, held[-1].unsqueeze(1))
-            limits.append(found)
+                own = torch.minimum(own, held[-1].unsqueeze(1))
+            limits.append(own)
             tops.append(problem.pairs.top)
-            advance(len(found))
+            advance(len(own))
     return Certificate(
         limits=torch.cat(limits),
         method=chosen,
@@ -207,10 +207,10 @@ def _in_words(explainer: Explainer) -> str:
 
 
 def _assumptions(explainer: Explainer, *, prediction: bool) -> tuple[str, ...]:
-    found = ["the explained class is held fixed at that of the clean input"]
+    assumptions = ["the explained class is held fixed at that of the clean input"]
     if not prediction:
-        found.append("the prediction itself may change inside the radius: prediction=True certifies it too")
-    found.append("float64 with bounds inflated by 1e-9; rounding is not directed")
+        assumptions.append("the prediction itself may change inside the radius: prediction=True certifies it too")
+    assumptions.append("float64 with bounds inflated by 1e-9; rounding is not directed")
     if isinstance(explainer, SmoothGrad):
-        found.append("the noise vectors are fixed, as this explainer has them")
-    return tuple(found)
+        assumptions.append("the noise vectors are fixed, as this explainer has them")
+    return tuple(assumptions)

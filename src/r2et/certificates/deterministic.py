@@ -10,7 +10,7 @@ from r2et.enclosure.feature_pairs import FeaturePairs, first_order_radii
 from r2et.enclosure.head import combination
 from r2et.enclosure.network import Network
 
-#: functionals that are looked at again, with so many steps to so many times the radius found
+#: functionals that are looked at again, how many steps, and to how many times the first radius
 SHARP, SHARP_STEPS, SHARP_END = 16, 48, 1.6
 #: no radius is looked for beyond
 FARTHEST = 1e12

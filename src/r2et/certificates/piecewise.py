@@ -55,11 +55,11 @@ def interval_radii(attributions: Attributions, pairs: FeaturePairs, hinges: Tens
     def values(numbers: Tensor) -> Tensor:
         """Lower bounds of the functionals with p held at x, on each ball, (N, D, T)."""
         i, a, j, b = scaled(numbers)
-        found = []
+        bounds = []
         for piece in enclosed.pieces(numbers.shape[1]):
             tangents = enclosed.tangents(i[:, piece], a[:, piece], j[:, piece], b[:, piece])
-            found.append(tangents @ center - tangents.abs() @ radius)
-        lower = torch.cat(found, 1) - pairs.ties.gather(1, numbers).unsqueeze(2)
+            bounds.append(tangents @ center - tangents.abs() @ radius)
+        lower = torch.cat(bounds, 1) - pairs.ties.gather(1, numbers).unsqueeze(2)
         if attributions.times_input:
             lower = lower - times * joint(largest, *pairs.select(numbers))
         return lower

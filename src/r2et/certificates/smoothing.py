@@ -305,6 +305,6 @@ def _limits(lower: Tensor, upper: Tensor, top: Tensor, k: int, sigma: float) -> 
     outside = upper.masked_fill(top, -1.0).topk(newcomers, dim=-1).values
     # m + 1 newcomers displace m + 1 features: L_[k-m] against U_[m+1]
     rising = inside.flip(-1)
-    found = sigma / 2 * (torch.special.ndtri(rising[..., :newcomers]) - torch.special.ndtri(outside))
+    radii = sigma / 2 * (torch.special.ndtri(rising[..., :newcomers]) - torch.special.ndtri(outside))
     # n - k features cannot displace more than n - k, however far the input moves
-    return torch.cat([found.clamp_min(0.0), torch.full_like(rising[..., newcomers:], torch.inf)], dim=-1)
+    return torch.cat([radii.clamp_min(0.0), torch.full_like(rising[..., newcomers:], torch.inf)], dim=-1)

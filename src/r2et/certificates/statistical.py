@@ -164,8 +164,8 @@ def statistical_stability(
         chunk_size: draws that are explained at once; None = as many as fit 2**24 values.
 
     >>> model = torch.nn.Linear(5, 2)
-    >>> found = statistical_stability(model, torch.zeros(3, 5), k=2, margin=1e-9, explainer=Gradient())
-    >>> found.risk.value, found.vacuous      # a linear model never reorders; chi = m makes the bound useless
+    >>> sampled = statistical_stability(model, torch.zeros(3, 5), k=2, margin=1e-9, explainer=Gradient())
+    >>> sampled.risk.value, sampled.vacuous      # a linear model never reorders; chi = m makes the bound useless
     (tensor([0., 0., 0.], dtype=torch.float64), True)
     """
     explainer = Gradient(score="probability") if explainer is None else explainer
@@ -194,9 +194,9 @@ def statistical_stability(
         if not 1 <= chi <= pairs:
             raise InputError(f"chromatic must lie between 1 and the {pairs} pairs, got chromatic={chromatic}")
         alpha = float(alpha)
-        found = covering(epsilon * margin / 8) if callable(covering) else covering
-        check_number("covering", found, low=1)
-        cover = float(found)
+        number = covering(epsilon * margin / 8) if callable(covering) else covering
+        check_number("covering", number, low=1)
+        cover = float(number)
         draws = neighbours.each(model, x, samples, own_draws(generator, x))
         chunk = chunk_size or at_once(x.numel())
         parts = []
@@ -314,6 +314,6 @@ def _risks(scores: Tensor, top: Tensor, margin: float) -> Tensor:
     # phi_u(z) = ((u - z)_+ - (-z)_+) / u; between the two counts whatever rounding does to the difference
     surrogate = torch.minimum(torch.maximum((reach - depth) / margin, wrong), narrow)
     gap = salient.mean(-1) - others.mean(-1)
-    found = torch.stack([wrong / pairs, surrogate / pairs, narrow / pairs, gap])
+    risks = torch.stack([wrong / pairs, surrogate / pairs, narrow / pairs, gap])
     # both inputs of a pair have as many pairs of features
-    return found.flatten(start_dim=3).mean(-1) if found.ndim > 3 else found
+    return risks.flatten(start_dim=3).mean(-1) if risks.ndim > 3 else risks

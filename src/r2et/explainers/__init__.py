@@ -1,4 +1,4 @@
-"""Explainers: functions from a model and inputs to one score a feature."""
+"""Explainers: functions from a model and inputs to one score per feature."""
 
 from r2et.explainers.activation import Activation
 from r2et.explainers.averaged import IntegratedGradients, SmoothGrad

@@ -34,7 +34,7 @@ class Explainer(ABC):
     score: Score = "log-odds"
 
     #: the attribution is the gradient at x alone times a factor, so the gradients of log-odds and probability
-    #: differ by one positive number a sample
+    #: differ by one positive number per sample
     pointwise: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

@@ -29,10 +29,10 @@ def derivative(
     """
     if not outputs.requires_grad:
         return torch.zeros_like(inputs)
-    found: Tensor | None = torch.autograd.grad(
+    product: Tensor | None = torch.autograd.grad(
         outputs, inputs, vector, create_graph=create_graph, retain_graph=retain_graph, allow_unused=True
     )[0]
-    return torch.zeros_like(inputs) if found is None else found
+    return torch.zeros_like(inputs) if product is None else product
 
 
 def negligible(dtype: torch.dtype) -> float:

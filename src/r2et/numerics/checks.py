@@ -8,7 +8,7 @@ from r2et.numerics.values import check_kind, is_truth, quoted
 
 
 def check_baseline(baseline: float | Tensor) -> Tensor:
-    """What a feature is compared with or replaced by: finite numbers, one or one a feature; they as a tensor."""
+    """What a feature is compared with or replaced by: finite numbers, one, or one per feature; as a tensor."""
     try:
         values = torch.as_tensor(baseline)
         usable = not values.is_complex() and not is_truth(values) and bool(torch.isfinite(values).all())
@@ -95,7 +95,7 @@ def check_logits(logits: Tensor, rows: int) -> None:
         raise ModelError(f"the model must return logits of shape ({rows}, classes), got {tuple(logits.shape)}")
     if logits.shape[1] < 2:
         raise ModelError(
-            f"the model returned logits of shape {tuple(logits.shape)}, one column; r2et needs one logit a "
+            f"the model returned logits of shape {tuple(logits.shape)}, one column; r2et needs one logit per "
             "class: for a single sigmoid output z return torch.cat([torch.zeros_like(z), z], dim=1)"
         )
     values = logits.detach()

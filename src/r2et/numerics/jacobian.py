@@ -14,7 +14,7 @@ def jacobian(scores: Tensor, x: Tensor, *, create_graph: bool = False, chunk_siz
         chunk_size: how many features are differentiated at once.
 
     Returns:
-        (N, m, d): m scores a sample, d input values a sample.
+        (N, m, d): m scores and d input values per sample.
 
     >>> x = torch.tensor([[1.0, 2.0]], requires_grad=True)
     >>> jacobian(x**2, x)

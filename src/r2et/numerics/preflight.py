@@ -128,12 +128,12 @@ def check_tensors(model: nn.Module, x: Tensor, *, gradient: bool = True) -> None
         raise ModelError(
             "torch.inference_mode is active, and explanations need gradients: call r2et outside of it"
         )
-    made = [name for name, tensor in {**named, **dict(model.named_buffers())}.items() if tensor.is_inference()]
-    if made:
-        repair = "x.clone()" if made == ["x"] else "copy.deepcopy(model), and x.clone(),"
+    inside = [name for name, tensor in {**named, **dict(model.named_buffers())}.items() if tensor.is_inference()]
+    if inside:
+        repair = "x.clone()" if inside == ["x"] else "copy.deepcopy(model), and x.clone(),"
         raise ModelError(
-            f"{made[0]} was created inside torch.inference_mode, and such tensors have no gradients: use {repair} "
-            "outside of it"
+            f"{inside[0]} was created inside torch.inference_mode, and such tensors have no gradients: use "
+            f"{repair} outside of it"
         )
 
 

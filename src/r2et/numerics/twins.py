@@ -19,10 +19,10 @@ def twin(model: nn.Module) -> nn.Module:
     (True, False, True)
     """
     twins: dict[int, nn.Module] = {}
-    found = _copy(model, twins)
+    own = _copy(model, twins)
     for each in twins.values():
         _lead_home(each, twins)
-    return found
+    return own
 
 
 def _copy(module: nn.Module, twins: dict[int, nn.Module]) -> nn.Module:

@@ -24,7 +24,7 @@ from r2et.stability.ranking_thickness import check_start, per_sample, start
 BoundMethod = Literal["auto", "enclosure", "estimate"]
 #: balls on the way to the radius
 BALLS = 24
-#: up to so many functionals get a slope of their own; of more, those of their features are added
+#: up to this many functionals get a slope of their own; of more, those of their features are added
 ONE_BY_ONE = 4096
 
 
@@ -100,8 +100,8 @@ def thickness_bounds(
                 model, x, k, radius, explainer=explainer, samples=samples, generator=own_draws(generator, x)
             )
     with torch.no_grad():
-        found = [_proven(problem, radius) for problem in reading.problems(x, target, k, None)]
-    lower, upper = (torch.cat(part).to(before) for part in zip(*found, strict=True))
+        bounds = [_proven(problem, radius) for problem in reading.problems(x, target, k, None)]
+    lower, upper = (torch.cat(part).to(before) for part in zip(*bounds, strict=True))
     note = "proven for neighbours inside the ball, in float64 without directed rounding"
     return ThicknessBounds(lower, upper, sound=True, note=note)
 

@@ -61,20 +61,20 @@ def check(model: nn.Module, x: Tensor, *, k: int | None = None, explainer: Expla
         if output is not None:
             check_differentiable(output)
         failure = _derivative_failure(model, few, explainer.inputs)
-        found = [*mode_findings(model, calls), *activation_findings(calls)]
-        found += _derivative_findings(model, few, explainer.inputs, calls, failure)
+        findings = [*mode_findings(model, calls), *activation_findings(calls)]
+        findings += _derivative_findings(model, few, explainer.inputs, calls, failure)
         if failure is None:
-            found += _evaluation_findings(model, x, {finding.code for finding in found})
-        found += saturation_findings(logits, explainer)
+            findings += _evaluation_findings(model, x, {finding.code for finding in findings})
+        findings += saturation_findings(logits, explainer)
         try:
             scores = explainer(model, x)
         except RuntimeError:
             if failure is None:
                 raise
         else:
-            found += ranking_findings(scores, k)
+            findings += ranking_findings(scores, k)
     rank = {"error": 0, "warning": 1, "note": 2}
-    return Report(tuple(sorted(found, key=lambda finding: rank[finding.severity])))
+    return Report(tuple(sorted(findings, key=lambda finding: rank[finding.severity])))
 
 
 def piecewise_linear(model: nn.Module, x: Tensor) -> bool:

@@ -53,20 +53,20 @@ class _Recorder(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        given = kwargs or {}
+        named = kwargs or {}
         # operators of exported programs are called relu.default
         name = getattr(func, "__name__", "").split(".")[0]
-        in_place = bool(given.get("inplace")) or (name.endswith("_") and not name.endswith("__"))
+        in_place = bool(named.get("inplace")) or (name.endswith("_") and not name.endswith("__"))
         layer, one_operation = self.layers[-1] if self.layers else ("the model", False)
         call = Call(
             name=name.rstrip("_"),
             where=layer if one_operation else f"{name}() in {layer}",
             in_place=in_place,
             arguments=tuple(_plain(value) for value in args),
-            options={key: _plain(value) for key, value in given.items()},
+            options={key: _plain(value) for key, value in named.items()},
         )
         self.calls.append(call)
-        return func(*args, **given)
+        return func(*args, **named)
 
 
 def _plain(value: Any) -> Any:

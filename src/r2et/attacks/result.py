@@ -61,10 +61,17 @@ def joined(results: list[AttackResult]) -> AttackResult:
         details = {name: torch.cat([(r.details or {})[name] for r in results]) for name in results[0].details}
     return AttackResult(
         **together,
-        history=torch.cat(histories, dim=1) if histories else None,
+        history=_side_by_side(histories) if histories else None,
         details=details,
         rejected=sum((result.rejected for result in results), Counter()),
     )
+
+
+def _side_by_side(histories: list[Tensor]) -> Tensor:
+    """P@k of all chunks (most iterations + 1, N): a chunk that was through earlier stays where it ended."""
+    longest = max(map(len, histories))
+    filled = [torch.cat([part, part[-1:].expand(longest - len(part), -1)]) for part in histories]
+    return torch.cat(filled, dim=1)
 
 
 def better(first: AttackResult, second: AttackResult, *, nearest: bool) -> AttackResult:

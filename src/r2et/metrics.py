@@ -1,6 +1,7 @@
 """How good the predictions are, before and after an attack, and how faithful the explanations (App. B.1.4)."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -146,8 +147,8 @@ def dffot(
     tensor([0.3333])
     """
     return _changes(
-        model, x, explainer=explainer, baseline=baseline, fractions=fractions, chunk_size=chunk_size, keep=False
-    )[1]
+        model, x, explainer=explainer, baseline=baseline, fractions=fractions, chunk_size=chunk_size, keep=[False]
+    )[0][1]
 
 
 def comprehensiveness(
@@ -169,8 +170,8 @@ def comprehensiveness(
     tensor([0.2500])
     """
     return _changes(
-        model, x, explainer=explainer, baseline=baseline, fractions=fractions, chunk_size=chunk_size, keep=False
-    )[0]
+        model, x, explainer=explainer, baseline=baseline, fractions=fractions, chunk_size=chunk_size, keep=[False]
+    )[0][0]
 
 
 def sufficiency(
@@ -192,8 +193,8 @@ def sufficiency(
     tensor([0.])
     """
     return _changes(
-        model, x, explainer=explainer, baseline=baseline, fractions=fractions, chunk_size=chunk_size, keep=True
-    )[0]
+        model, x, explainer=explainer, baseline=baseline, fractions=fractions, chunk_size=chunk_size, keep=[True]
+    )[0][0]
 
 
 def faithfulness(
@@ -210,24 +211,19 @@ def faithfulness(
     >>> list(faithfulness(nn.Linear(3, 2), torch.randn(4, 3)))
     ['dffot', 'comprehensiveness', 'sufficiency']
     """
-    check_inputs(x)
-    with measuring(model, x):
-        change, flip = _changes(
-            model,
-            x,
-            explainer=explainer,
-            baseline=baseline,
-            fractions=fractions,
-            chunk_size=chunk_size,
-            keep=False,
-        )
-        kept_change, _ = _changes(
-            model, x, explainer=explainer, baseline=baseline, fractions=fractions, chunk_size=chunk_size, keep=True
-        )
+    removed, alone = _changes(
+        model,
+        x,
+        explainer=explainer,
+        baseline=baseline,
+        fractions=fractions,
+        chunk_size=chunk_size,
+        keep=(False, True),
+    )
     return {
-        "dffot": float(flip.mean()),
-        "comprehensiveness": float(change.mean()),
-        "sufficiency": float(kept_change.mean()),
+        "dffot": float(removed[1].mean()),
+        "comprehensiveness": float(removed[0].mean()),
+        "sufficiency": float(alone[0].mean()),
     }
 
 
@@ -239,11 +235,11 @@ def _changes(
     baseline: float | Tensor,
     fractions: Sequence[float] | None,
     chunk_size: int | None,
-    keep: bool,
-) -> tuple[Tensor, Tensor]:
+    keep: Sequence[bool],
+) -> list[tuple[Tensor, Tensor]]:
     """The mean change of f_c over K, and the smallest k/n that changes the prediction (1 = none), (N,) each.
 
-    The top-k features are removed, or kept alone.
+    For each entry of `keep`: the top-k features are removed, or kept alone.
     """
     check_inputs(x)
     explainer = Gradient() if explainer is None else explainer
@@ -255,52 +251,68 @@ def _changes(
             "Gradient() or another explainer of inputs"
         )
     filler = _filler(baseline, x)
-    at_once = _rows_at_once(x, chunk_size)
-    rows = min(len(x), at_once)
+    most = _rows_at_once(x, chunk_size)
+    rows = min(len(x), most)
     with measuring(model, x):
         logits = _logits(model, x, rows)
         parts = [
-            _changes_of_rows(
-                model, *part, explainer=explainer, filler=filler, fractions=fractions, at_once=at_once, keep=keep
+            [_changes_of_rows(ranked, filler, most=most, keep=flag) for flag in keep]
+            for ranked in (
+                _Ranked.of(model, *part, explainer=explainer, fractions=fractions)
+                for part in zip(x.detach().split(rows), logits.split(rows), strict=True)
             )
-            for part in zip(x.detach().split(rows), logits.split(rows), strict=True)
         ]
-    change, flip = zip(*parts, strict=True)
-    return torch.cat(change), torch.cat(flip)
+    together = [zip(*results, strict=True) for results in zip(*parts, strict=True)]
+    return [(torch.cat(change), torch.cat(flip)) for change, flip in together]
 
 
-def _changes_of_rows(
-    model: nn.Module,
-    x: Tensor,
-    logits: Tensor,
-    *,
-    explainer: Explainer,
-    filler: Tensor,
-    fractions: Sequence[float] | None,
-    at_once: int,
-    keep: bool,
-) -> tuple[Tensor, Tensor]:
-    target = predicted_class(logits)
-    clean = probability(logits, target)
-    ranks = ranking.ranks(explainer(model, x, target))
-    n = ranks.shape[-1]
-    place = explainer.spread(ranks, x)
-    sizes = _sizes(fractions, n)
+@dataclass(frozen=True)
+class _Ranked:
+    """Rows whose features are ranked, once for all that is removed from them."""
+
+    model: nn.Module
+    x: Tensor  # (N, *features)
+    target: Tensor  # (N,)
+    clean: Tensor  # probability of the target, (N,)
+    place: Tensor  # of each value in the ranking, (N, *features)
+    sizes: list[int]  # K
+    n: int
+
+    @classmethod
+    def of(
+        cls,
+        model: nn.Module,
+        x: Tensor,
+        logits: Tensor,
+        *,
+        explainer: Explainer,
+        fractions: Sequence[float] | None,
+    ) -> "_Ranked":
+        target = predicted_class(logits)
+        ranks = ranking.ranks(explainer(model, x, target))
+        n = ranks.shape[-1]
+        place = explainer.spread(ranks, x)
+        return cls(model, x, target, probability(logits, target), place, _sizes(fractions, n), n)
+
+
+def _changes_of_rows(rows: _Ranked, filler: Tensor, *, most: int, keep: bool) -> tuple[Tensor, Tensor]:
+    """The mean change and the smallest share that flips, (N,) each; at most `most` inputs in one pass."""
+    x, target, clean = rows.x, rows.target, rows.clean
     change, flip = torch.zeros_like(clean), torch.ones_like(clean)
     # several k share a pass when the rows alone do not fill it
-    together = max(1, at_once // len(x))
-    for first in range(0, len(sizes), together):
-        part = sizes[first : first + together]
-        points = torch.cat([torch.where((place < k) != keep, filler, x) for k in part])
+    together = max(1, most // len(x))
+    for first in range(0, len(rows.sizes), together):
+        part = rows.sizes[first : first + together]
+        points = torch.cat([torch.where((rows.place < k) != keep, filler, x) for k in part])
         with torch.no_grad():
-            changed = model(points)
+            changed = rows.model(points)
         classes = target.repeat(len(part))
         moved = (probability(changed, classes) - clean.repeat(len(part))).abs()
         change += moved.reshape(len(part), -1).sum(0)
-        share = torch.tensor(part, device=x.device, dtype=clean.dtype)[:, None] / n
+        share = torch.tensor(part, device=x.device, dtype=clean.dtype)[:, None] / rows.n
         flipped = (predicted_class(changed) != classes).reshape(len(part), -1)
         flip = torch.minimum(flip, torch.where(flipped, share, 1.0).amin(0))
-    return change / len(sizes), flip
+    return change / len(rows.sizes), flip
 
 
 def _logits(model: nn.Module, x: Tensor, rows: int) -> Tensor:

@@ -42,7 +42,6 @@ from r2et.numerics.memory import at_once
 from r2et.numerics.modes import own_draws
 from r2et.numerics.preflight import measuring
 from r2et.numerics.values import check_chunk_size, check_count, check_k, check_kind, check_number, check_positive
-from r2et.scores import prediction
 from r2et.stability import AdversarialNeighbours, GaussianNeighbours, Neighbours
 
 #: N(F, r) as a number, or as a function of the radius r
@@ -185,8 +184,7 @@ def statistical_stability(
     if isinstance(neighbours, AdversarialNeighbours):
         raise InputError(f"Theorem 5.2 is about random draws; {neighbours!r} are not: use GaussianNeighbours")
     with measuring(model, x):
-        target = prediction(model, x)
-        before = explainer(model, x, target)
+        _, target, before = explainer.explained(model, x)
         check_k(k, before.shape[-1])
         top = ranking.top_k_mask(before, k)
         pairs = explainer.inputs * k * (top.shape[-1] - k)

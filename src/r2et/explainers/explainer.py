@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,14 @@ from r2et.registry import Registry
 from r2et.scores import Score, check_score, checked_target, score
 
 Reduce = Literal["abs", "signed", "abs-sum"]
+
+
+class Explained(NamedTuple):
+    """A batch and its explanation, of one pass: logits (N, C), explained class (N,), scores (N, ..., n)."""
+
+    logits: Tensor
+    target: Tensor
+    scores: Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +67,12 @@ class Explainer(ABC):
         Returns:
             (N, n), or (N, 2, n) with `inputs=2`.
         """
+        return self.explained(model, x, target, create_graph=create_graph).scores
+
+    def explained(
+        self, model: nn.Module, x: Tensor, target: Tensor | None = None, *, create_graph: bool = False
+    ) -> Explained:
+        """What a call gives, with the logits and the class that it is about, of one pass; arguments as there."""
         check_inputs(x)
         self.check_shape(x)
         with measuring(model, x), torch.enable_grad():
@@ -66,7 +80,7 @@ class Explainer(ABC):
             check_logits(logits, len(x))
             target = checked_target(target, logits)
             scores = self.flatten(self.attribute(model, point, target, create_graph=create_graph, logits=logits))
-        return scores if create_graph else scores.detach()
+        return Explained(logits, target, scores if create_graph else scores.detach())
 
     @abstractmethod
     def attribute(

@@ -17,7 +17,6 @@ from r2et.numerics.memory import at_once
 from r2et.numerics.modes import evaluating, own_draws
 from r2et.numerics.preflight import measuring
 from r2et.numerics.values import check_choice, check_chunk_size, check_count, check_k, check_kind, is_whole, quoted
-from r2et.scores import prediction
 from r2et.stability.neighbours import GaussianNeighbours, Neighbours
 
 Variant = Literal["probability", "gap", "average-precision", "dcg"]
@@ -142,8 +141,7 @@ def check_start(x: Tensor, explainer: Explainer) -> None:
 
 def start(model: nn.Module, x: Tensor, k: int, explainer: Explainer) -> tuple[Tensor, Tensor]:
     """The explanation of the clean input, and the class that is held fixed around it."""
-    target = prediction(model, x)
-    before = explainer(model, x, target)
+    _, target, before = explainer.explained(model, x)
     check_k(k, before.shape[-1])
     return before, target
 

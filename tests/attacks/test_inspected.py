@@ -1,5 +1,6 @@
 """What attacks know about a model is found out once, however many attacks, radii and chunks there are."""
 
+import sys
 from collections import Counter
 
 import pytest
@@ -81,3 +82,20 @@ def test_a_layer_that_no_copy_replaces_is_said_once():
         copies = [inspected.surrogate(beta) for beta in (3.0, 10.0)]
     assert len(caught) == 1
     assert copies[0] is not copies[1]
+
+
+def test_all_checks_of_logits_in_an_audit_do_not_grow_with_attacks_and_radii(monkeypatch):
+    """One for each part that looks at the rows: it was 47 for twelve rows, and more with every radius."""
+    model, x = mlp(activation=nn.ReLU), normal(12, 6, seed=4)
+    users = [
+        module
+        for name, module in sorted(sys.modules.items())
+        if name.startswith("r2et.") and hasattr(module, "check_logits")
+    ]
+    checked = count_calls(monkeypatch, "check_logits", *users)
+    totals = []
+    for radii in ((0.1,), (0.1, 0.2, 0.3)):
+        checked.clear()
+        r2et.audit(model, x, torch.arange(12) % 2, k=2, radii=radii, budget="fast", steps=2)
+        totals.append(checked.total())
+    assert totals[0] == totals[1] <= 12

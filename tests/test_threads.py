@@ -108,7 +108,7 @@ def test_other_models_run_while_one_is_read(reader, other):
 SHARED = {
     "forward": lambda model: model(X),
     "certificate": lambda model: certify(model, X, 2).radius,
-    "findings": lambda model: torch.tensor(len(check(model, X, 2).findings)),
+    "findings": lambda model: torch.tensor(len(check(model, X, k=2).findings)),
     "piecewise linear": lambda model: torch.tensor(piecewise_linear(model, X)),
     "layer": lambda model: Activation(layer="first").attribute(model, X, torch.zeros(3).long()),
 }

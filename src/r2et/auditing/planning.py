@@ -30,7 +30,7 @@ from r2et.numerics.values import (
 if TYPE_CHECKING:
     from r2et.auditing.inputs import Inputs, Labels
 
-#: rows in a chunk, at most: an interrupt loses the chunk it falls into; attacks keep many values of each input value
+#: rows in a chunk, at most: an interrupt loses the chunk it falls into; and what attacks keep of each input value
 ROWS_AT_ONCE, GRAPHS = 512, 256
 
 

@@ -156,7 +156,7 @@ def test_a_pair_is_judged_by_its_joint_norm_and_its_domain():
     assert limits.accept(x + move).all()
     attack = Foreign(k=2, radius=RADIUS, explainer=r2et.explainers.Gradient(inputs=2), moves=[move])
     with pytest.warns(UserWarning, match="2 outside the domain"):
-        attack(Siamese(6), x, Domain(frozen=[0]))
+        attack(Siamese(6), x, domain=Domain(frozen=[0]))
 
 
 # attacks that say what is not so
@@ -365,7 +365,7 @@ def test_the_attacks_of_r2et_need_no_refusal():
     few = [ERAttack(**shared, steps=5), MSEAttack(**shared, steps=5), MinimalFlip(**shared, steps=2)]
     for attack in (*few, BoundaryAttack(**shared, steps=5), TrustRegion(**shared, steps=3)):
         for domain in (None, Domain(lower=-0.5, upper=0.5, frozen=[1])):
-            assert not attack(model, x, domain).rejected.total()
+            assert not attack(model, x, domain=domain).rejected.total()
 
 
 # steps

@@ -42,14 +42,16 @@ MEASURING = [
     row("Domain: bounds that are flags", lambda: r2et.Domain(upper=torch.ones(6, dtype=torch.bool)), "upper"),
     row("Domain: no bounds in a tensor", lambda: r2et.Domain(lower=torch.zeros(0)), "lower"),
     row(
-        "Domain: too few bounds", lambda: ER(NET, X, r2et.Domain(lower=torch.zeros(3))), "3 values for 6 features"
+        "Domain: too few bounds",
+        lambda: ER(NET, X, domain=r2et.Domain(lower=torch.zeros(3))),
+        "3 values for 6 features",
     ),
     row("Domain: frozen is text", lambda: r2et.Domain(frozen="12"), "frozen='12'"),
     row("Domain: frozen is a number", lambda: r2et.Domain(frozen=2), "frozen=2", "list"),
     row("Domain: frozen has a fraction", lambda: r2et.Domain(frozen=[1.5]), "frozen=[1.5]"),
     row("Domain: frozen has a name", lambda: r2et.Domain(frozen=["age"]), "frozen=['age']"),
     row("Domain: frozen is negative", lambda: r2et.Domain(frozen=[-1]), "frozen=[-1]"),
-    row("Domain: frozen is out of range", lambda: ER(NET, X, r2et.Domain(frozen=[6])), "feature 6", "0..5"),
+    row("Domain: frozen is out of range", lambda: ER(NET, X, domain=r2et.Domain(frozen=[6])), "feature 6", "0..5"),
     row("Domain: groups is a flat list", lambda: r2et.Domain(groups=[0, 1]), "groups[0]=0", "list"),
     row("Domain: groups is text", lambda: r2et.Domain(groups="ab"), "groups='ab'"),
     row("Domain: groups has fractions", lambda: r2et.Domain(groups=[[0, 1.5]]), "groups[0]=[0, 1.5]"),

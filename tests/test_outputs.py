@@ -53,7 +53,7 @@ FUNCTIONS = {
     "figure.svg": write_figure,
     "figure.png": write_figure,
     "figure.pdf": write_figure,
-    f"arrays/{CELL.digest}-attacks.npz": lambda path: keep_arrays(path.parent),
+    f"arrays/{CELL.key}-attacks.npz": lambda path: keep_arrays(path.parent),
 }
 
 

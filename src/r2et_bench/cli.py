@@ -37,6 +37,9 @@ def run(
         bool, typer.Option("--full-grid", help="Train every candidate to the end instead of halving.")
     ] = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Do again what failed before.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what is missing; compute and write nothing.")
+    ] = False,
     tracker: Annotated[str | None, typer.Option(help="Also log every cell to: mlflow.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -61,7 +64,7 @@ def run(
         plan = replace(plan, data=tuple(data))
     if tracker is not None:
         check_choice("tracker", tracker, ("mlflow",))
-    found = Run(
+    job = Run(
         plan,
         Store(records, work),
         find_executor(executor, processes, address),
@@ -70,12 +73,28 @@ def run(
         trackers=[MLflowTracker()] if tracker else [],
         say=lambda line: None if as_json else typer.echo(line),
         progress=interactive(as_json),
-    )()
+    )
+    if dry_run:
+        _say_outlook(preset, job.outlook(), as_json=as_json)
+        return
+    found = job()
     if as_json:
         print_json({"preset": preset, "records": str(records), **found})
     else:
         typer.echo(f"{found['records']} records in {records / preset}, {found['failed']} with a failure")
         typer.echo(f"see them: r2et bench table honest --preset {preset} --records {records}")
+
+
+def _say_outlook(preset: str, missing: dict[str, int], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"preset": preset, "missing": missing})
+    elif any(missing.values()):
+        typer.echo(
+            f"to do: {missing['cells']} cells, after searches among {missing['candidates']} candidates "
+            "(parts that an unfinished run left in --work are used)"
+        )
+    else:
+        typer.echo("nothing to do: every record is there")
 
 
 def table(

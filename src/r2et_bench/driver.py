@@ -1,20 +1,20 @@
 """`Run`: everything a plan asks for, in the order of its dependencies; what is there is not done again."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from r2et.errors import InputError
 from r2et.numerics.values import check_kind
 from r2et.progress import progress_bar
 from r2et.recipes import find_method
-from r2et_bench.cells import Cell, cell_from
+from r2et_bench.cells import Cell, cell_from, describe_preset, search_key
 from r2et_bench.executors import Executor
 from r2et_bench.plans import Plan, Study
 from r2et_bench.records import Record, Store
 from r2et_bench.search import COMBINED, Search, Settings, candidates, rung_epochs
 from r2et_bench.trackers import Tracker
-from r2et_bench.worker import Job, rung_result, study_content, surroundings
+from r2et_bench.worker import Job, preset_of, rung_result, study_content
 
 Say = Callable[[str], None]
 
@@ -42,6 +42,8 @@ class Run:
     trackers: Sequence[Tracker] = ()
     say: Say = lambda line: None
     progress: bool = False
+    #: cells of second rows of the honest table
+    _lighter: set[Cell] = field(init=False, repr=False, default_factory=set)
 
     def __post_init__(self) -> None:
         check_kind("plan", self.plan, Plan, 'r2et_bench.find_plan("smoke")')
@@ -50,32 +52,63 @@ class Run:
 
     def __call__(self) -> dict[str, int]:
         """Compute what is missing; how many records there are and how many of them hold a failure."""
-        self._lighter: set[Cell] = set()
         if self.retry_failed:
             self._forget_failures()
-        vanilla = {
+        vanilla = self._vanilla()
+        self._write_index(list(vanilla.values()))
+        self._finish([(cell, None) for cell in vanilla.values()])
+        chosen = {name: self._choose(name, vanilla[name, 0]) for name in self.plan.data}
+        cells = self._cells(chosen, vanilla)
+        every = [*vanilla.values(), *(cell for cell, _ in cells)]
+        self._write_index(every)
+        self._finish(cells)
+        records = [record for cell in every if (record := self.store.read(self.plan.name, cell.name)) is not None]
+        return {"records": len(records), "failed": sum(bool(failures(record)) for record in records)}
+
+    def outlook(self) -> dict[str, int]:
+        """What a call would do: candidates of searches to train, at most, and cells to train or to measure."""
+        vanilla = self._vanilla()
+        chosen: dict[str, dict[str, Settings]] = {}
+        searches: dict[tuple[str, str], Search] = {}
+        for name in self.plan.data:
+            chosen[name], unsettled = self._recorded(name)
+            searches |= {(name, method): search for method, search in unsettled.items()}
+        cells = [(cell, None) for cell in vanilla.values()] + self._cells(chosen, vanilla)
+        missing = [
+            cell for cell, vanilla in cells if (cell.data, cell.method) in searches or self._is_open(cell, vanilla)
+        ]
+        candidates = sum(len(search.next_step().cells) for search in searches.values())
+        return {"candidates": candidates, "cells": len(missing)}
+
+    def _is_open(self, cell: Cell, vanilla: Cell | None) -> bool:
+        if not self._job(cell, vanilla, self._studies(cell)).is_done():
+            return True
+        record = self.store.read(self.plan.name, cell.name)
+        return self.retry_failed and record is not None and bool(failures(record))
+
+    def _vanilla(self) -> dict[tuple[str, int], Cell]:
+        return {
             (name, seed): self._cell(name, "vanilla", {}, seed)
             for name in self.plan.data
             for seed in range(self.plan.seeds)
         }
-        self._write_index(list(vanilla.values()))
-        self._finish([(cell, None) for cell in vanilla.values()])
-        others = [method for method in self.plan.methods if method != "vanilla"]
-        chosen = {name: self._choose(name, others, vanilla[name, 0]) for name in self.plan.data}
+
+    def _cells(
+        self, chosen: Mapping[str, Mapping[str, Settings]], vanilla: Mapping[tuple[str, int], Cell]
+    ) -> list[tuple[Cell, Cell | None]]:
+        """Every cell but the vanilla ones, each with the vanilla one that it is compared with."""
         cells: list[tuple[Cell, Cell | None]] = []
         for name in self.plan.data:
-            for method in others:
+            for method in self._others():
                 for seed in range(self.plan.seeds_of(method)):
                     cell = self._cell(name, method, chosen[name][method], seed)
                     cells.append((cell, vanilla[name, seed]))
             cells += self._further(name, chosen[name], vanilla)
         # seed by seed: a run that is cut short has every row, with fewer seeds
-        cells.sort(key=lambda pair: pair[0].seed)
-        self._write_index([*vanilla.values(), *(cell for cell, _ in cells)])
-        self._finish(cells)
-        every = [*vanilla.values(), *(cell for cell, _ in cells)]
-        records = [record for cell in every if (record := self.store.read(self.plan.name, cell.name)) is not None]
-        return {"records": len(records), "failed": sum(bool(failures(record)) for record in records)}
+        return sorted(cells, key=lambda pair: pair[0].seed)
+
+    def _others(self) -> list[str]:
+        return [method for method in self.plan.methods if method != "vanilla"]
 
     def _further(
         self, name: str, chosen: Mapping[str, Settings], vanilla: Mapping[tuple[str, int], Cell]
@@ -94,7 +127,7 @@ class Run:
                     found.append((cell, vanilla[name, seed]))
         for method, data in self.plan.pairs.items():
             if name in data:
-                k = surroundings(vanilla[name, 0])[0].k
+                k = preset_of(name, self.plan.preset).k
                 for pairs in range(1, k + 1):
                     for seed in range(min(self.plan.further_seeds, self.plan.seeds)):
                         cell = self._cell(name, method, chosen.get(method, {}), seed)
@@ -106,7 +139,7 @@ class Run:
     ) -> Cell:
         plan = self.plan
         blank = Cell(data, method, seed=seed, preset=plan.preset, limit=plan.limit)
-        preset = surroundings(blank)[1]
+        preset = preset_of(data, plan.preset)
         entry = find_method(method)
         # where the paper retrains its networks, every method that can starts from the vanilla one
         retrained = retrained or entry.retrains
@@ -116,32 +149,64 @@ class Run:
             blank,
             settings=entry.settings({**preset.defaults.get(method, {}), **settings}),
             schedule=dict(plan.retraining if retrained else plan.schedule),
-            made_with=repr(preset),
+            recipe=describe_preset(preset),
             retrained=retrained,
         )
 
-    def _choose(self, name: str, methods: Sequence[str], vanilla: Cell) -> dict[str, Settings]:
+    def _choose(self, name: str, vanilla: Cell) -> dict[str, Settings]:
         """The hyper-parameters of each method, found on the first seed; the search is a record of its own."""
         chosen: dict[str, Settings] = {}
-        retrained = [method for method in self.plan.retrained if find_method(method).retrains]
-        every = [*methods, *(method for method in retrained if method not in methods)]
-        for wanted in ([m for m in every if m not in COMBINED], [m for m in every if m in COMBINED]):
-            searches: dict[str, Search] = {}
-            for method in wanted:
-                offered = candidates(method, self.plan.grid, chosen)
-                cells = [self._cell(name, method, settings, 0) for settings in offered]
-                searches[method] = Search(cells, self._rungs(cells[0]))
+        for group in self._groups():
+            settled, searches = self._offered(name, group, chosen)
             self._climb(name, searches, vanilla)
+            chosen |= settled
             for method, search in searches.items():
                 assert search.winner is not None
                 chosen[method] = dict(search.winner.settings)
-                if search.tried:
-                    content = {"kind": "search", "data": name, "method": method, **search.report()}
-                    self.store.write(self.plan.name, f"search-{name}-{method}", content)
+                content = {"kind": "search", "data": name, "method": method, "key": self._search_key(search)}
+                self.store.write(self.plan.name, f"search-{name}-{method}", {**content, **search.report()})
         return chosen
 
+    def _recorded(self, name: str) -> tuple[dict[str, Settings], dict[str, Search]]:
+        """What recorded searches chose, with defaults for the others; and those others, not begun."""
+        chosen: dict[str, Settings] = {}
+        missing: dict[str, Search] = {}
+        for group in self._groups():
+            settled, searches = self._offered(name, group, chosen)
+            chosen |= settled | {method: {} for method in searches}
+            missing |= searches
+        return chosen, missing
+
+    def _groups(self) -> tuple[list[str], list[str]]:
+        """Methods that are searched on their own, and then those that are made of them."""
+        retrained = [method for method in self.plan.retrained if find_method(method).retrains]
+        every = list(dict.fromkeys([*self._others(), *retrained]))
+        return [m for m in every if m not in COMBINED], [m for m in every if m in COMBINED]
+
+    def _offered(
+        self, name: str, methods: Sequence[str], chosen: Mapping[str, Settings]
+    ) -> tuple[dict[str, Settings], dict[str, Search]]:
+        """Hyper-parameters that a record settles, or the lack of a choice; and searches for the others."""
+        settled: dict[str, Settings] = {}
+        searches: dict[str, Search] = {}
+        for method in methods:
+            offered = candidates(method, self.plan.grid, chosen)
+            cells = [self._cell(name, method, settings, 0) for settings in offered]
+            search = Search(cells, self._rungs(cells[0]))
+            record = self.store.read(self.plan.name, f"search-{name}-{method}")
+            if search.winner is not None:
+                settled[method] = dict(search.winner.settings)
+            elif record is not None and record.get("key") == self._search_key(search):
+                settled[method] = record["chosen"]
+            else:
+                searches[method] = search
+        return settled, searches
+
+    def _search_key(self, search: Search) -> str:
+        return search_key(search.cells, search.rungs, self.plan.selection)
+
     def _rungs(self, cell: Cell) -> list[int]:
-        preset = surroundings(cell)[1]
+        preset = preset_of(cell.data, cell.preset)
         schedule = preset.retraining if cell.retrained else preset.training
         epochs = int(cell.schedule.get("epochs", schedule.epochs))
         # a learning rate that falls to zero over all epochs cannot be compared half-way
@@ -156,7 +221,9 @@ class Run:
             self._perform(jobs, f"search, {name}")
             for method, search in going.items():
                 step = steps[method]
-                search.tell({cell: rung_result(self.store, cell, step.epochs) for cell in step.cells})
+                search.tell(
+                    {cell: rung_result(self.store, cell, step.epochs, self.plan.selection) for cell in step.cells}
+                )
 
     def _job(
         self, cell: Cell, vanilla: Cell | None, studies: Iterable[Study] = (), rung: int | None = None
@@ -203,7 +270,7 @@ class Run:
             return f"pairs={cell.boundary_pairs}"
         if cell in self._lighter:
             return "lighter"
-        again = cell.retrained and not surroundings(cell)[1].retrains
+        again = cell.retrained and not preset_of(cell.data, cell.preset).retrains
         return "retrained" if again else "main"
 
     def _studies(self, cell: Cell) -> list[Study]:
@@ -257,7 +324,7 @@ def describe(job: Job) -> str:
     """One line about a finished job."""
     cell = cell_from(job.cell)
     if job.rung is not None:
-        found = rung_result(job.store, cell, job.rung)
+        found = rung_result(job.store, cell, job.rung, job.selection)
         if "error" in found:
             return f"{job.name}: {found['error']}"
         passed = "" if found["passed"] else ", below the threshold"

@@ -11,13 +11,14 @@ from r2et.errors import InputError
 from r2et.files.reading import read_json, typed
 from r2et.files.writing import write_text, writing
 from r2et.numerics.values import check_kind, quoted
-from r2et_bench.cells import Cell
+from r2et_bench.cells import Cell, key_of
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 FORMAT = "r2et-benchmark"
-VERSION = 1
+#: 1 named cells after the text of a preset: `r2et_bench.migration` renames those
+VERSION = 2
 #: the parts of a record that differ from run to run
 TIMING = "timing"
 
@@ -54,15 +55,16 @@ class Store:
 
     def model(self, cell: Cell) -> Path:
         """The folder of a trained model."""
-        return self.work / "models" / cell.digest
+        return self.work / "models" / cell.key
 
     def run(self, cell: Cell) -> Path:
         """The folder of a training run that may still be going on."""
-        return self.work / "unfinished" / cell.digest
+        return self.work / "unfinished" / cell.key
 
-    def rung(self, cell: Cell, epochs: int) -> Path:
-        """What the search found out about a cell after so many epochs."""
-        return self.work / "search" / f"{cell.digest}-{epochs}.json"
+    def rung(self, cell: Cell, epochs: int, selection: Mapping[str, int]) -> Path:
+        """What a search that judges by `selection` found out about a cell after this many epochs."""
+        judged = key_of({"cell": cell.key, "selection": selection})
+        return self.work / "search" / f"{judged}-{epochs}.json"
 
     def keep_arrays(self, cell: Cell, study: str, arrays: "Mapping[str, Tensor]") -> None:
         """Values of each input, for whoever wants to look closer."""
@@ -71,7 +73,7 @@ class Store:
         if not arrays:
             return
         values: dict[str, Any] = {name: value.cpu().numpy() for name, value in arrays.items()}
-        with writing(self.work / "arrays" / f"{cell.digest}-{study}.npz") as file:
+        with writing(self.work / "arrays" / f"{cell.key}-{study}.npz") as file:
             np.savez_compressed(file, **values)
 
     def all(self, plan: str) -> Iterator[Record]:
@@ -99,15 +101,18 @@ def read_record(path: Path) -> Record | None:
     try:
         record = typed(read_json(path), Record, where)
         if record.get("format") != FORMAT or record.get("version") != VERSION:
-            raise InputError(
-                f"{where} of version {VERSION}: it says format {quoted(record.get('format'))}, version "
-                f"{quoted(record.get('version'))}"
-            )
+            told = f"it says format {quoted(record.get('format'))}, version {quoted(record.get('version'))}"
+            hint = ". `python -m r2et_bench.migration RECORDS` renames old ones" if _is_old(record) else ""
+            raise InputError(f"{where} of version {VERSION}: {told}{hint}")
         kind = typed(record, _Kind, where)["kind"]
         typed(record, {"cell": _CellRecord, "search": _SearchRecord, "index": _Index}[kind], where)
     except InputError as error:
         raise InputError(f"{error}. Delete it to compute it anew") from error
     return record
+
+
+def _is_old(record: Record) -> bool:
+    return record.get("format") == FORMAT and record.get("version") == 1
 
 
 class _Kind(TypedDict):
@@ -149,6 +154,7 @@ class _CellRecord(TypedDict):
 class _SearchRecord(TypedDict):
     data: str
     method: str
+    key: NotRequired[str]
     chosen: dict[str, float]
     tried: list[dict[str, Any]]
 

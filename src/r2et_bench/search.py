@@ -82,7 +82,7 @@ class Search:
     def __init__(self, cells: Sequence[Cell], rungs: Sequence[int]) -> None:
         if not cells:
             raise InputError("there is no candidate to choose from")
-        self.rungs = list(rungs)
+        self.cells, self.rungs = tuple(cells), list(rungs)
         self.tried: list[dict[str, Any]] = []
         self._study = _make_study(cells)
         self._trials = {cell: self._study.ask() for cell in cells}

@@ -6,7 +6,7 @@ import shutil
 import time
 import traceback
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypedDict
@@ -52,7 +52,7 @@ class Job:
     vanilla: dict[str, Any] | None = None
     studies: tuple[dict[str, Any], ...] = ()
     rung: int | None = None
-    selection: Mapping[str, int] | None = None
+    selection: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -69,7 +69,7 @@ class Job:
         """Whether there is nothing left to do, not even what failed."""
         cell = cell_from(self.cell)
         if self.rung is not None:
-            return self.store.rung(cell, self.rung).exists()
+            return self.store.rung(cell, self.rung, self.selection).exists()
         record = self.store.read(self.plan, cell.name)
         return record is not None and (
             "error" in record["training"]
@@ -92,7 +92,7 @@ def give_up(job: Job, reason: str) -> None:
     """Record that a job failed whatever was tried, for workers that cannot say so themselves."""
     cell = cell_from(job.cell)
     if job.rung is not None:
-        write_json(job.store.rung(cell, job.rung), {"error": reason})
+        write_json(job.store.rung(cell, job.rung, job.selection), {"error": reason})
         return
     record = job.store.read(job.plan, cell.name) or _blank(cell)
     if not record["training"]:
@@ -107,7 +107,6 @@ def give_up(job: Job, reason: str) -> None:
 def _climb(job: Job) -> None:
     """Train a candidate up to a rung and judge it on validation data (B.1.2)."""
     assert job.rung is not None
-    assert job.selection is not None
     store, cell = job.store, cell_from(job.cell)
     data, preset = surroundings(cell)
     started = time.process_time()
@@ -128,7 +127,7 @@ def _climb(job: Job) -> None:
         _refuse_nan(found)
     except Exception as error:
         found = {"error": _in_words(error), "seconds": round(time.process_time() - started, 2)}
-    write_json(store.rung(cell, job.rung), found)
+    write_json(store.rung(cell, job.rung, job.selection), found)
 
 
 def _complete(job: Job) -> None:
@@ -232,11 +231,16 @@ def _threshold(job: Job, preset: Preset) -> float | None:
 
 def surroundings(cell: Cell) -> tuple[Dataset, Preset]:
     """The data of a cell and its preset."""
-    data = _load(cell.data)
-    preset = find_preset(data, cell.preset)
+    preset = preset_of(cell.data, cell.preset)
     if cell.boundary_pairs is not None:
         preset = replace(preset, boundary_pairs=cell.boundary_pairs)
-    return data, preset
+    return _load(cell.data), preset
+
+
+@lru_cache
+def preset_of(data: str, name: str) -> Preset:
+    """The preset of a data set; a driver needs it of every cell, and the data of none."""
+    return find_preset(_load(data), name)
 
 
 @lru_cache(maxsize=2)
@@ -293,9 +297,9 @@ def _explain(store: Store, cell: Cell, error: Exception) -> None:
     write_text(store.work / "errors" / f"{cell.name}.txt", "".join(traceback.format_exception(error)))
 
 
-def rung_result(store: Store, cell: Cell, epochs: int) -> Record:
+def rung_result(store: Store, cell: Cell, epochs: int, selection: Mapping[str, int]) -> Record:
     """What the search found out about a candidate; an InputError if it is not there."""
-    path = store.rung(cell, epochs)
+    path = store.rung(cell, epochs, selection)
     where = f"{str(path)!r} cannot be read"
     found = typed(read_json(path), Record, where)
     typed(found, _Failure if "error" in found else _Rung, where)

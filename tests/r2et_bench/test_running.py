@@ -48,13 +48,38 @@ def undisturbed(tmp_path_factory):
 
 
 def test_a_second_run_does_nothing(undisturbed):
-    before = {
-        path: path.stat().st_mtime_ns for path in undisturbed.records.rglob("*.json") if "search" not in path.name
-    }
+    before = {path: path.stat().st_mtime_ns for path in undisturbed.records.rglob("*.json")}
     said = []
-    Run(TINY, undisturbed, LocalExecutor(1), say=said.append)()
+    run = Run(TINY, undisturbed, LocalExecutor(1), say=said.append)
+    assert run.outlook() == {"candidates": 0, "cells": 0}
+    run()
     assert said == []
     assert before == {path: path.stat().st_mtime_ns for path in before}
+
+
+def test_records_are_enough_to_know_that_nothing_is_missing(undisturbed, tmp_path):
+    """A fresh clone has no models, and no results of single candidates."""
+    elsewhere = Store(undisturbed.records, tmp_path)
+    run = Run(TINY, elsewhere, LocalExecutor(1))
+    assert run.outlook() == {"candidates": 0, "cells": 0}
+    assert run() == {"records": 8, "failed": 0}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_outlook_counts_what_is_missing_and_writes_nothing(undisturbed, tmp_path):
+    before = contents(undisturbed)
+
+    def outlook(plan, place=undisturbed):
+        return Run(plan, place, LocalExecutor(1)).outlook()
+
+    assert outlook(TINY, store(tmp_path)) == {"candidates": 2, "cells": 8}
+    assert outlook(replace(TINY, seeds=3)) == {"candidates": 0, "cells": 4}
+    assert outlook(replace(TINY, studies=(Study("magnitude", methods=("sp",)),))) == {"candidates": 0, "cells": 2}
+    # with other candidates, or another judge, nobody knows yet which cells of the method there are to be
+    assert outlook(replace(TINY, grid={"sp": {"beta": (1.0, 5.0, 7.0)}})) == {"candidates": 3, "cells": 2}
+    assert outlook(replace(TINY, selection={"rows": 41, "steps": 20})) == {"candidates": 2, "cells": 2}
+    assert contents(undisturbed) == before
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_new_study_is_added_without_training_again(undisturbed, tmp_path):

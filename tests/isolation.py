@@ -20,7 +20,7 @@ from r2et import registry as registry_module
 from r2et.foreign import import_code
 
 #: settings that a shell may hold for other work; a test that needs one sets it
-FOREIGN = ("RAY_", "MLFLOW_", "OPTUNA_", "MPLBACKEND", "MPLCONFIGDIR", "CUBLAS_WORKSPACE_CONFIG")
+FOREIGN = ("RAY_", "MLFLOW_", "MPLBACKEND", "MPLCONFIGDIR", "CUBLAS_WORKSPACE_CONFIG")
 #: loaded before the first test, so that what a test registers in them can be told from what they hold
 TABLES = ("r2et.enclosure.activations", "r2et.recipes", "r2et.training")
 #: likewise, every name of each

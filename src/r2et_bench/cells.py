@@ -115,7 +115,7 @@ def describe_preset(preset: Preset) -> dict[str, Any]:
     """What decides how a preset trains and attacks, as JSON: models and explainers by their registered names.
 
     The names are written out, because those of attributes may change and keys may not. Its `name` is the cell's
-    own, and what its grid and its defaults decide is in the cell's settings.
+    own, and what suits its kind of data is in the cell's settings.
 
     >>> from r2et.recipes import PRESETS
     >>> recipe = describe_preset(PRESETS["tabular"]["cpu"])

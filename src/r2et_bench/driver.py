@@ -7,16 +7,17 @@ from typing import Any
 from r2et.errors import InputError
 from r2et.numerics.values import check_kind
 from r2et.progress import progress_bar
-from r2et.recipes import find_method
+from r2et.recipes import Trial, find_method
+from r2et.recipes.halving import Halving, Step, candidates, rung_epochs, settle
 from r2et_bench.cells import Cell, cell_from, describe_preset, search_key
 from r2et_bench.executors import Executor
 from r2et_bench.plans import Plan, Study
 from r2et_bench.records import Record, Store
-from r2et_bench.search import COMBINED, Search, Settings, candidates, rung_epochs
 from r2et_bench.trackers import Tracker
-from r2et_bench.worker import Job, preset_of, rung_result, study_content
+from r2et_bench.worker import Job, preset_of, rung_result, study_content, trial_content
 
 Say = Callable[[str], None]
+Settings = dict[str, float]
 
 
 @dataclass
@@ -69,7 +70,7 @@ class Run:
         """What a call would do: candidates of searches to train, at most, and cells to train or to measure."""
         vanilla = self._vanilla()
         chosen: dict[str, dict[str, Settings]] = {}
-        searches: dict[tuple[str, str], Search] = {}
+        searches: dict[tuple[str, str], Halving[Cell]] = {}
         for name in self.plan.data:
             chosen[name], unsettled = self._recorded(name)
             searches |= {(name, method): search for method, search in unsettled.items()}
@@ -77,8 +78,8 @@ class Run:
         missing = [
             cell for cell, vanilla in cells if (cell.data, cell.method) in searches or self._is_open(cell, vanilla)
         ]
-        candidates = sum(len(search.next_step().cells) for search in searches.values())
-        return {"candidates": candidates, "cells": len(missing)}
+        count = sum(len(search.candidates) for search in searches.values())
+        return {"candidates": count, "cells": len(missing)}
 
     def _is_open(self, cell: Cell, vanilla: Cell | None) -> bool:
         if not self._job(cell, vanilla, self._studies(cell)).is_done():
@@ -147,7 +148,7 @@ class Run:
             retrained = True
         return replace(
             blank,
-            settings=entry.settings({**preset.defaults.get(method, {}), **settings}),
+            settings=entry.settings(settings, preset.kind),
             schedule=dict(plan.retraining if retrained else plan.schedule),
             recipe=describe_preset(preset),
             retrained=retrained,
@@ -164,13 +165,13 @@ class Run:
                 assert search.winner is not None
                 chosen[method] = dict(search.winner.settings)
                 content = {"kind": "search", "data": name, "method": method, "key": self._search_key(search)}
-                self.store.write(self.plan.name, f"search-{name}-{method}", {**content, **search.report()})
+                self.store.write(self.plan.name, f"search-{name}-{method}", {**content, **_report(search)})
         return chosen
 
-    def _recorded(self, name: str) -> tuple[dict[str, Settings], dict[str, Search]]:
+    def _recorded(self, name: str) -> tuple[dict[str, Settings], dict[str, Halving[Cell]]]:
         """What recorded searches chose, with defaults for the others; and those others, not begun."""
         chosen: dict[str, Settings] = {}
-        missing: dict[str, Search] = {}
+        missing: dict[str, Halving[Cell]] = {}
         for group in self._groups():
             settled, searches = self._offered(name, group, chosen)
             chosen |= settled | {method: {} for method in searches}
@@ -181,18 +182,19 @@ class Run:
         """Methods that are searched on their own, and then those that are made of them."""
         retrained = [method for method in self.plan.retrained if find_method(method).retrains]
         every = list(dict.fromkeys([*self._others(), *retrained]))
-        return [m for m in every if m not in COMBINED], [m for m in every if m in COMBINED]
+        combined = [method for method in every if find_method(method).parts]
+        return [method for method in every if method not in combined], combined
 
     def _offered(
         self, name: str, methods: Sequence[str], chosen: Mapping[str, Settings]
-    ) -> tuple[dict[str, Settings], dict[str, Search]]:
+    ) -> tuple[dict[str, Settings], dict[str, Halving[Cell]]]:
         """Hyper-parameters that a record settles, or the lack of a choice; and searches for the others."""
         settled: dict[str, Settings] = {}
-        searches: dict[str, Search] = {}
+        searches: dict[str, Halving[Cell]] = {}
         for method in methods:
-            offered = candidates(method, self.plan.grid, chosen)
+            offered = candidates(method, self.plan.grid.get(method, {}), chosen)
             cells = [self._cell(name, method, settings, 0) for settings in offered]
-            search = Search(cells, self._rungs(cells[0]))
+            search = Halving(cells, self._rungs(cells[0]))
             record = self.store.read(self.plan.name, f"search-{name}-{method}")
             if search.winner is not None:
                 settled[method] = dict(search.winner.settings)
@@ -202,8 +204,8 @@ class Run:
                 searches[method] = search
         return settled, searches
 
-    def _search_key(self, search: Search) -> str:
-        return search_key(search.cells, search.rungs, self.plan.selection)
+    def _search_key(self, search: Halving[Cell]) -> str:
+        return search_key(search.candidates, search.rungs, self.plan.selection)
 
     def _rungs(self, cell: Cell) -> list[int]:
         preset = preset_of(cell.data, cell.preset)
@@ -213,17 +215,20 @@ class Run:
         whole = self.full_grid or schedule.annealed or cell.method in self.plan.patient
         return [epochs] if whole else rung_epochs(epochs, self.plan.rungs)
 
-    def _climb(self, name: str, searches: Mapping[str, Search], vanilla: Cell) -> None:
+    def _climb(self, name: str, searches: Mapping[str, Halving[Cell]], vanilla: Cell) -> None:
         """All searches of a data set, rung by rung: candidates of different methods are trained side by side."""
-        while going := {method: search for method, search in searches.items() if search.winner is None}:
-            steps = {method: search.next_step() for method, search in going.items()}
-            jobs = [self._job(cell, vanilla, rung=step.epochs) for step in steps.values() for cell in step.cells]
+
+        def try_out(steps: Mapping[str, Step[Cell]]) -> dict[str, dict[Cell, Trial]]:
+            jobs = [
+                self._job(cell, vanilla, rung=step.epochs) for step in steps.values() for cell in step.candidates
+            ]
             self._perform(jobs, f"search, {name}")
-            for method, search in going.items():
-                step = steps[method]
-                search.tell(
-                    {cell: rung_result(self.store, cell, step.epochs, self.plan.selection) for cell in step.cells}
-                )
+            return {method: self._trials(step) for method, step in steps.items()}
+
+        settle(searches, try_out)
+
+    def _trials(self, step: Step[Cell]) -> dict[Cell, Trial]:
+        return {cell: rung_result(self.store, cell, step.epochs, self.plan.selection) for cell in step.candidates}
 
     def _job(
         self, cell: Cell, vanilla: Cell | None, studies: Iterable[Study] = (), rung: int | None = None
@@ -308,6 +313,16 @@ class Run:
                     self.store.write(self.plan.name, cell.name, {**record, "studies": kept})
 
 
+def _report(search: Halving[Cell]) -> Record:
+    """What was tried and what was chosen, for the record."""
+    assert search.winner is not None
+    tried = [
+        {"settings": dict(cell.settings), "epochs": epochs, **trial_content(trial)}
+        for cell, epochs, trial in search.told
+    ]
+    return {"chosen": dict(search.winner.settings), "rungs": search.rungs, "tried": tried}
+
+
 def failures(record: Record) -> dict[str, str]:
     """What went wrong in a cell, by the name of the study; "training" if there is no model.
 
@@ -324,11 +339,11 @@ def describe(job: Job) -> str:
     """One line about a finished job."""
     cell = cell_from(job.cell)
     if job.rung is not None:
-        found = rung_result(job.store, cell, job.rung, job.selection)
-        if "error" in found:
-            return f"{job.name}: {found['error']}"
-        passed = "" if found["passed"] else ", below the threshold"
-        return f"{job.name}: AUC {found['validation auc']:.4f}, P@k {100 * found['precision']:.1f}{passed}"
+        trial = rung_result(job.store, cell, job.rung, job.selection)
+        if trial.error is not None:
+            return f"{job.name}: {trial.error}"
+        passed = "" if trial.passed else ", below the threshold"
+        return f"{job.name}: AUC {trial.auc:.4f}, P@k {100 * trial.precision:.1f}{passed}"
     record: dict[str, Any] = job.store.read(job.plan, cell.name) or {"training": {}, "studies": {}}
     parts = []
     for study, name, label in (

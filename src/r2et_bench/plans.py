@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from r2et.numerics.values import check_choice, check_count, check_kind, check_names, check_text
-
-Grid = Mapping[str, Mapping[str, tuple[float, ...]]]
+from r2et.recipes import METHODS, grids
+from r2et.recipes.method import Grid
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,13 @@ class Plan:
         name: of `--preset`.
         data: data sets.
         methods: rows of the tables, in their order; objectives by name or `package.module:Class` are methods too.
-        preset: of `r2et.training`, whose settings count where this plan gives none.
+        preset: of `r2et.recipes`, whose settings count where this plan gives none.
         schedule: options of `fit` for training from scratch.
         retraining: options of `fit` for retraining.
         seeds: how many.
         fewer: of some methods, the number of seeds.
-        grid: hyper-parameters to choose from on the first seed; a method without an entry takes the preset's.
+        grid: of some methods, hyper-parameters to choose from on the first seed (`r2et.recipes.grids`); the
+            others take what suits the kind of data.
         rungs: of successive halving, as shares of the epochs; after each, half of the candidates go on.
         patient: methods whose candidates are all trained to the end: strong regularisers hold a model linear for
             half of the training, and halving would drop those that pass the AUC threshold late.
@@ -71,7 +72,7 @@ class Plan:
     retraining: Mapping[str, Any] = field(default_factory=dict)
     seeds: int = 3
     fewer: Mapping[str, int] = field(default_factory=dict)
-    grid: Grid = field(default_factory=dict)
+    grid: Mapping[str, Grid] = field(default_factory=dict)
     rungs: tuple[float, ...] = (0.25, 0.5, 1.0)
     patient: tuple[str, ...] = ("r2et-sf",)
     selection: Mapping[str, int] = field(default_factory=lambda: {"rows": 1000, "steps": 200})
@@ -99,10 +100,6 @@ _ALL = (
 #: exact Hessians and their eigenvalues are for tables only, as in the paper
 _IMAGES = tuple(name for name in _ALL if name not in ("linear", "exact-h", "ssr"))
 _CORRELATED = ("vanilla", "est-h", "r2et", "r2et-sf")
-# Table 4's weights, and the same weights times k (n - k): the paper sums over pairs, the objective here takes the
-# mean. Values that wreck every model are left out; halving would drop them after a few epochs anyway.
-_GAPS = (0.01, 0.1, 0.3, 1.0, 10.0)
-_WEIGHTS = (0.01, 0.1, 0.3, 1.0, 5.0)
 
 _TABULAR_STUDIES = (
     Study("prediction", retrained=True, lighter=True),
@@ -148,33 +145,13 @@ PLANS: dict[str, Plan] = {
             seeds=5,
             rungs=(0.5, 1.0),
             fewer={"exact-h": 1, "ssr": 1, "at": 3, "wd": 3, "r2et-mm-no-h": 3, "r2et-mm": 3},
-            grid={
-                "wd": {"weight_decay": (5e-4, 5e-3, 1e-2)},
-                "sp": {"beta": (0.5, 1.0, 5.0)},
-                "est-h": {"weight": _WEIGHTS},
-                "exact-h": {"weight": (0.1, 1.0)},
-                "ssr": {"weight": (0.1, 1.0)},
-                "at": {"radius": (0.1, 1.0)},
-                "cl": {"weight": (0.01, 0.1)},
-                "r2et-no-h": {"gap": _GAPS},
-                "r2et-mm-no-h": {"gap": _GAPS},
-                "r2et": {"gap": _WEIGHTS, "curvature": _WEIGHTS},
-                "r2et-mm": {"gap": _WEIGHTS, "curvature": _WEIGHTS},
-                # at 0.1 a gap is bought by accuracy; a sharper softplus bears more weight of curvature
-                "r2et-sf": {
-                    "gap": (0.01, 0.03),
-                    "curvature": (0.5, 1.0, 1.25, 1.5),
-                    "difference": (0.3,),
-                    "beta": (5.0,),
-                },
-            },
+            grid=grids("paper-tabular", METHODS),
             studies=_TABULAR_STUDIES,
             retrained=("wd", "cl", "est-h", "exact-h", "ssr", "r2et-no-h", "r2et-mm-no-h", "r2et", "r2et-mm"),
             pairs={"r2et-mm-no-h": ("bank",)},
             lighter={
-                "adult": {"r2et-sf": {"gap": 0.01, "curvature": 1.0, "difference": 0.3, "beta": 5.0}},
-                "bank": {"r2et-sf": {"gap": 0.01, "curvature": 0.5, "difference": 0.3, "beta": 5.0}},
-                "compas": {"r2et-sf": {"gap": 0.01, "curvature": 0.5, "difference": 0.3, "beta": 5.0}},
+                name: {"r2et-sf": METHODS["r2et-sf"].variants[f"lighter-{name}"]}
+                for name in ("adult", "bank", "compas")
             },
         ),
         Plan(
@@ -183,11 +160,7 @@ PLANS: dict[str, Plan] = {
             methods=_IMAGES,
             schedule={"epochs": 12},
             fewer={name: 1 for name in _IMAGES if name not in ("vanilla", "r2et", "r2et-sf")},
-            grid={
-                "sp": {"beta": (1.0, 5.0)},
-                "r2et-no-h": {"gap": (0.1, 1.0)},
-                "r2et-mm-no-h": {"gap": (0.1, 1.0)},
-            },
+            grid=grids("cpu", ("sp", "r2et-no-h", "r2et-mm-no-h")),
             rungs=(0.5, 1.0),
             selection={"rows": 40, "steps": 50},
             studies=(
@@ -245,7 +218,7 @@ PLANS: dict[str, Plan] = {
             schedule={"epochs": 6, "batch_size": 64},
             retraining={"epochs": 2, "batch_size": 64},
             seeds=2,
-            grid={"sp": {"beta": (1.0, 5.0)}, "r2et-sf": {"gap": (0.1,), "curvature": (0.03, 0.3)}},
+            grid=grids("smoke", METHODS),
             rungs=(0.5, 1.0),
             selection={"rows": 40, "steps": 20},
             studies=(

@@ -22,7 +22,7 @@ from r2et.data import Dataset, Split
 from r2et.errors import InputError
 from r2et.files.reading import read_json, typed
 from r2et.files.writing import write_text
-from r2et.recipes import Preset, find_method, find_preset, train_method
+from r2et.recipes import Preset, Trial, find_method, find_preset, train_method
 from r2et.recipes.selection import judge
 from r2et.training import FitResult
 from r2et_bench.cells import Cell, cell_from
@@ -110,24 +110,18 @@ def _climb(job: Job) -> None:
     store, cell = job.store, cell_from(job.cell)
     data, preset = surroundings(cell)
     started = time.process_time()
-    found: dict[str, Any]
     try:
         fitted = _train(job, cell, data, preset, epochs=job.rung)
         model, rows = fitted.model.eval(), job.selection["rows"]
         shared: dict[str, Any] = {"k": data.k, "radius": preset.radius, "explainer": preset.explainer}
         attacks = ERAttack(**shared, steps=job.selection["steps"]), WorstCase(**shared, budget="fast")
         precision, worst = (judge(model, data.validation.x, attack, limit=rows) for attack in attacks)
-        found = {
-            "validation auc": fitted.auc,
-            "passed": fitted.passed,
-            "precision": precision,
-            "worst": worst,
-            "seconds": round(time.process_time() - started, 2),
-        }
-        _refuse_nan(found)
+        content = trial_content(Trial(auc=fitted.auc, passed=fitted.passed, precision=precision, worst=worst))
+        _refuse_nan(content)
     except Exception as error:
-        found = {"error": _in_words(error), "seconds": round(time.process_time() - started, 2)}
-    write_json(store.rung(cell, job.rung, job.selection), found)
+        content = trial_content(Trial(error=_in_words(error)))
+    content["seconds"] = round(time.process_time() - started, 2)
+    write_json(store.rung(cell, job.rung, job.selection), content)
 
 
 def _complete(job: Job) -> None:
@@ -239,8 +233,9 @@ def surroundings(cell: Cell) -> tuple[Dataset, Preset]:
 
 @lru_cache
 def preset_of(data: str, name: str) -> Preset:
-    """The preset of a data set; a driver needs it of every cell, and the data of none."""
-    return find_preset(_load(data), name)
+    """The preset of a data set, which is read only if it does not state its kind."""
+    info = data_sets.describe(data)
+    return find_preset(info if info.kind else _load(data), name)
 
 
 @lru_cache(maxsize=2)
@@ -297,13 +292,28 @@ def _explain(store: Store, cell: Cell, error: Exception) -> None:
     write_text(store.work / "errors" / f"{cell.name}.txt", "".join(traceback.format_exception(error)))
 
 
-def rung_result(store: Store, cell: Cell, epochs: int, selection: Mapping[str, int]) -> Record:
+def trial_content(trial: Trial) -> Record:
+    """A trial as records write it."""
+    if trial.error is not None:
+        return {"error": trial.error}
+    figures = {"validation auc": trial.auc, "passed": trial.passed, "precision": trial.precision}
+    return figures if trial.worst is None else {**figures, "worst": trial.worst}
+
+
+def rung_result(store: Store, cell: Cell, epochs: int, selection: Mapping[str, int]) -> Trial:
     """What the search found out about a candidate; an InputError if it is not there."""
     path = store.rung(cell, epochs, selection)
     where = f"{str(path)!r} cannot be read"
-    found = typed(read_json(path), Record, where)
-    typed(found, _Failure if "error" in found else _Rung, where)
-    return found
+    content = typed(read_json(path), Record, where)
+    if "error" in content:
+        return Trial(error=typed(content, _Failure, where)["error"])
+    figures = typed(content, _Rung, where)
+    return Trial(
+        auc=figures["validation auc"],
+        passed=figures["passed"],
+        precision=figures["precision"],
+        worst=figures["worst"],
+    )
 
 
 class _Failure(TypedDict):

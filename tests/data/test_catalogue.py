@@ -32,6 +32,7 @@ def check_invariants(name: str, target: str | None) -> data.Dataset:
     assert len(made.feature_names) == len(set(made.feature_names)) == n
     assert len(made.class_names) == info.classes
     assert made.k == info.k == 8
+    assert (made.kind, made.inputs) == (info.kind, info.inputs) == ("tabular", 1)
     assert (made.name, made.description, made.citation, made.licence) == (
         name,
         info.description,
@@ -83,6 +84,8 @@ def check_array_invariants(name: str, **options: object) -> data.Dataset:
     n = made.train.x.shape[made.inputs :].numel()
     assert len(made.feature_names) == len(set(made.feature_names)) == n
     assert made.k == info.k == 50
+    assert made.kind == info.kind
+    assert options or made.inputs == info.inputs
     assert (made.description, made.citation, made.licence) != ("", "", "")
     assert (made.image_shape is None) != (made.region_names is None)
     assert isinstance(made.train, data.Pairs) == (made.inputs == 2)

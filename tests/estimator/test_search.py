@@ -67,6 +67,23 @@ def test_the_winner_by_precision_unless_it_fails(monkeypatch, precision, everyon
         torch.testing.assert_close(value, made[expected].model.state_dict()[name].double(), rtol=0, atol=0)
 
 
+@pytest.mark.parametrize(("precision", "worst", "expected"), [(0.9994, [0.5, 0.9], 1.0), (0.9, [], 0.1)])
+def test_equals_to_three_digits_are_decided_by_the_worst_case(monkeypatch, precision, worst, expected):
+    """Of two weights the first is a little ahead of 0.9990, or far ahead of 0.5."""
+    under = {"ERAttack": iter([precision, 0.9990 if worst else 0.5]), "WorstCase": iter(worst)}
+    monkeypatch.setattr(search, "judge", lambda model, x, attack: next(under[type(attack).__name__]))
+    trained = search.train_method
+    monkeypatch.setattr(
+        search,
+        "train_method",
+        lambda *given, **options: dataclasses.replace(trained(*given, **options), passed=True),
+    )
+    x, y = numeric()
+    model = StableClassifier(**{**SEARCHED, "epochs": 2, "grid": {"gap": [0.1, 1.0]}}).fit(x, y)
+    assert model.settings_["gap"] == expected
+    assert model.candidates_["worst"].dropna().tolist() == worst
+
+
 def test_a_grid_of_ones_own():
     x, y = numeric()
     options = {

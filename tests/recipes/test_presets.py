@@ -80,14 +80,23 @@ def test_explanations_and_sizes_are_those_of_the_paper():
 def test_every_preset_says_which_one_it_is_and_names_methods_and_settings_that_exist(kind, name):
     preset = PRESETS[kind][name]
     assert preset.name == name
-    for method, values in [*preset.grid.items(), *preset.defaults.items()]:
-        assert METHODS[method].settings(dict.fromkeys(values, 1.0))
+    assert preset.kind == kind
+    for method in METHODS.values():
+        values = [*method.grids.get(name, {}), *method.suited.get(kind, {})]
+        assert method.settings(dict.fromkeys(values, 1.0), kind).keys() == method.defaults.keys()
+
+
+def test_methods_suit_kinds_of_data_that_exist_and_have_values_of_their_own():
+    for method in METHODS.values():
+        assert method.suited.keys() <= PRESETS.keys()
+        for values in [*method.suited.values(), *method.grids.values(), *method.variants.values()]:
+            assert values.keys() <= method.defaults.keys()
 
 
 @pytest.mark.parametrize("kind", PRESETS)
 def test_the_smaller_preset_differs_in_size_alone(kind):
     paper, cpu = PRESETS[kind]["paper"], PRESETS[kind]["cpu"]
-    sizes = ("name", "architecture", "training", "retraining", "grid")
+    sizes = ("name", "architecture", "training", "retraining")
     assert replace(cpu, **{field: getattr(paper, field) for field in sizes}) == paper
     assert cpu.training.epochs <= paper.training.epochs
 
@@ -135,8 +144,8 @@ def test_the_preset_of_a_data_set():
     single = found((6,), layout=graph)
     assert single.architecture == {"name": "gcn", "hidden": 256, "embedding": 128}
     assert single.explainer == GradientTimesInput()
-    assert found((1, 28, 28), name="mnist", layout=image).architecture == {"name": "cnn"}
-    assert found((1, 28, 28), name="mnist", layout=image).explainer == Gradient()
+    assert found((1, 28, 28), kind="mnist", layout=image).architecture == {"name": "cnn"}
+    assert found((1, 28, 28), kind="mnist", layout=image).explainer == Gradient()
     own = found((2, 1, 28, 28), inputs=2, layout=image)
     assert own.architecture == {"name": "siamese", "embedding": {"name": "resnet"}}
     assert own.explainer == Gradient(inputs=2, reduce="abs-sum")
@@ -219,7 +228,7 @@ def test_k_counts_what_is_ranked():
     assert train_method("vanilla", data.train, data.validation, 5, preset=preset, epochs=1).records
 
 
-def test_defaults_of_a_preset_come_before_the_method_s_and_after_the_given():
+def test_what_suits_the_data_comes_before_the_defaults_and_after_the_given():
     data = dataset((6,))
     seen: list[R2ET] = []
 
@@ -228,12 +237,12 @@ def test_defaults_of_a_preset_come_before_the_method_s_and_after_the_given():
             seen.append(self.objective)
             return super().train_epoch(epoch)
 
-    preset = replace(PRESETS["tabular"]["cpu"], defaults={"r2et": {"gap": 0.5, "curvature": 0.25}})
+    preset = replace(PRESETS["tabular"]["cpu"], kind="oct")
     for given in (None, {"gap": 2.0}):
         train_method(
             "r2et", data.train, data.validation, 2, given, preset=preset, epochs=1, trainer=Watching, patience=None
         )
-    assert [(o.gap, o.curvature) for o in seen] == [(0.5, 0.25), (2.0, 0.25)]
+    assert [(o.gap, o.curvature) for o in seen] == [(0.01, 0.01), (2.0, 0.01)]
 
 
 @pytest.mark.parametrize("method", ["vanilla", "wd"])

@@ -1,46 +1,68 @@
+import itertools
+
 import pytest
 import torch
-from torch import nn
 
 from r2et.attacks import ERAttack
 from r2et.errors import InputError
-from r2et.recipes.selection import Candidate, choose, judge
-from r2et.training import FitResult
+from r2et.recipes.selection import Trial, judge, merit, select, undecided
 from tests.models_with_answers import linear, mlp, normal
 
 
-def candidate(name: str, auc: float, passed: bool, precision: float) -> Candidate:
-    result = FitResult(nn.Identity(), [], selected_epoch=1, auc=auc, passed=passed, stopped="epochs")
-    return Candidate({"name": name}, result, precision)
+def trial(auc, precision, worst=None):
+    """A model that passes."""
+    return Trial(auc=auc, passed=True, precision=precision, worst=worst)
 
 
-def chosen(*candidates: Candidate) -> str:
-    return choose(candidates).settings["name"]
+def failing(auc, precision):
+    return Trial(auc=auc, passed=False, precision=precision)
 
 
 def test_the_most_stable_of_those_that_pass_wins():
-    assert chosen(
-        candidate("accurate", 0.95, True, 0.70),
-        candidate("stable", 0.90, True, 0.90),
-        candidate("wrecked", 0.60, False, 1.00),
-    ) == "stable"  # fmt: skip
+    assert select([trial(0.95, 0.70), trial(0.90, 0.90), failing(0.60, 1.00)]) == 1
 
 
 def test_a_model_that_does_not_pass_never_beats_one_that_does():
-    assert chosen(candidate("passes", 0.9, True, 0.1), candidate("fails", 0.99, False, 1.0)) == "passes"
+    assert select([failing(0.99, 1.0), trial(0.9, 0.1)]) == 1
 
 
 def test_if_none_passes_the_most_accurate_wins():
-    assert chosen(candidate("stable", 0.6, False, 1.0), candidate("accurate", 0.7, False, 0.2)) == "accurate"
+    assert select([failing(0.6, 1.0), failing(0.7, 0.2), Trial(error="diverged")]) == 1
 
 
 def test_the_first_of_equals_wins():
-    assert chosen(candidate("first", 0.9, True, 0.5), candidate("second", 0.9, True, 0.5)) == "first"
+    assert select([trial(0.9, 0.5), trial(0.9, 0.5)]) == 0
+
+
+def test_what_is_equal_to_three_digits_is_decided_by_the_worst_case():
+    assert select([trial(0.9, 0.9991, 0.80), trial(0.9, 0.9989, 0.95)]) == 1
+    assert select([trial(0.9, 0.9991, 0.80), trial(0.9, 0.9979, 0.95)]) == 0
+
+
+def test_the_rule_is_the_order_of_what_it_compares():
+    """Brute force: passed, then P@k to three digits, then WorstCase; those that fail by AUC."""
+
+    def place(entry):
+        if not entry.passed:
+            return (0, entry.auc, 0.0)
+        return (1, round(entry.precision, 3), entry.worst)
+
+    figures = itertools.product((0.6, 0.9), (0.5, 0.9991, 0.9994, 0.9996), (0.0, 0.3, 1.0))
+    trials = [trial(*entry) for entry in figures] + [failing(0.6, 1.0), failing(0.99, 0.0)]
+    for first, second in itertools.permutations(trials, 2):
+        assert (merit(first) > merit(second)) == (place(first) > place(second))
+
+
+def test_only_what_shares_the_first_place_is_undecided():
+    assert undecided([trial(0.9, 0.9991), failing(0.9, 0.9991), trial(0.9, 0.9993), trial(0.9, 0.4)]) == [0, 2]
+    assert undecided([trial(0.9, 0.9), trial(0.9, 0.4), trial(0.9, 0.4)]) == []
+    # those that fail are compared by AUC, whatever WorstCase says
+    assert undecided([failing(0.9, 1.0), failing(0.9, 1.0)]) == []
 
 
 def test_no_candidates():
     with pytest.raises(InputError, match="no candidate"):
-        choose([])
+        select([])
 
 
 def test_judge_is_the_mean_precision_of_the_first_rows_under_attack():

@@ -111,7 +111,7 @@ ODD = [
     row("Retraining: share above 1", lambda: r2et.training.Retraining(NET, max_auc_drop=2), "max_auc_drop=2"),
     row("training.WeightedRows: x", lambda: training.WeightedRows(None, Y), "NoneType"),
     row("training.WeightedRows: y", lambda: training.WeightedRows(X, "labels"), "labels", "str"),
-    row("recipes.choose: a number", lambda: recipes.choose(3), "candidates=3"),
+    row("recipes.select: a number", lambda: recipes.select(3), "trials=3"),
     row("models.SingleInput: retrain", lambda: models.SingleInput(NET, 2, 2, retrain="no"), "retrain='no'"),
     row("attacks.ERAttack: progress", lambda: ER(NET, X, progress="yes"), "progress='yes'"),
     row("attacks.ERAttack: predictions give 1", lambda: attack(predictions=lambda x: 1)(NET, X), "predictions"),

@@ -173,8 +173,10 @@ TRAINING = [
     row("recipes.find_preset: data", lambda: recipes.find_preset("adult"), "data='adult'"),
     row("recipes.find_method: name", lambda: recipes.find_method("r2"), "'r2'", "r2et"),
     row("models.restore: no name", lambda: models.restore({}), "{}"),
-    row("recipes.choose: nothing", lambda: recipes.choose([]), "no candidate"),
-    row("recipes.choose: numbers", lambda: recipes.choose([0.9]), "candidate", "0.9"),
+    row("recipes.select: nothing", lambda: recipes.select([]), "no candidate"),
+    row("recipes.select: numbers", lambda: recipes.select([0.9]), "trial", "0.9"),
+    row("recipes.grids: name", lambda: recipes.grids("gpu", ("sp",)), "'gpu'", "cpu"),
+    row("recipes.grids: method", lambda: recipes.grids("cpu", ("spp",)), "'spp'", "sp"),
     row("EXPLAINERS.describe: text", lambda: EXPLAINERS.describe("gradient"), "'gradient'"),
     row(
         "EXPLAINERS.restore: unknown",

@@ -47,7 +47,7 @@ WITHOUT_A_ROW = {
             "predictors.Subject",
             "objectives.Loss",
             "stability.ThicknessBounds",
-            "recipes.Candidate",
+            "recipes.Trial",
             "validate.Finding",
             "validate.Report",
         ),

@@ -19,12 +19,7 @@ from r2et.progress import progress_bar
 from r2et.recipes import METHODS, train_method
 from r2et.stability import thickness
 
-SHOWN: dict[str, dict[str, float]] = {
-    "linear": {},
-    "vanilla": {},
-    "sp": {},
-    "r2et-sf": {"gap": 0.3, "curvature": 0.3},
-}
+SHOWN = ("linear", "vanilla", "sp", "r2et-sf")
 RADIUS = 1.0
 STEPS = 1000
 EPOCHS = 100
@@ -43,7 +38,8 @@ def run_demo(output: Path, seed: int = 0, progress: bool = False) -> dict[str, A
     loaded = data.load("breast-cancer")
     rows = []
     with _one_thread(), progress_bar("demo", 3 * len(SHOWN), progress) as advance:
-        for name, settings in SHOWN.items():
+        for name in SHOWN:
+            settings = dict(METHODS[name].variants.get("demo", {}))
             started = time.perf_counter()
             result = train_method(
                 name, loaded.train, loaded.validation, loaded.k, settings, seed=seed, epochs=EPOCHS, batch_size=32

@@ -160,7 +160,7 @@ def _train_data_set(
     vanilla = load_model(start)[0] if start else None
     loaded = load_data(data, target, options)
     found_preset = find_preset(loaded, preset)
-    settings = find_method(method).settings({**found_preset.defaults.get(method, {}), **given})
+    settings = find_method(method).settings(given, found_preset.kind)
     k = found_preset.k if k is None else k
     result = train_method(
         method,

@@ -42,6 +42,8 @@ CONNECTOMES = ManualFile(
         targets=("age-group", "diagnosis"),
         options={"pairs": True},
         k=50,
+        inputs=2,
+        kind="graphs",
     )
 )
 def abide(request: Request) -> Dataset:

@@ -113,6 +113,7 @@ UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases/adult/"
         rows=48_842,
         features=28,
         classes=2,
+        kind="tabular",
         files=(
             RemoteFile(
                 "adult.data",

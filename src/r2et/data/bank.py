@@ -53,6 +53,7 @@ FEATURES: tuple[Feature, ...] = (
         rows=45_211,
         features=18,
         classes=2,
+        kind="tabular",
         files=(
             RemoteFile(
                 "bank-full.csv",

@@ -64,6 +64,8 @@ class Dataset:
         inputs: 2 if a row is a pair of inputs, else 1.
         layout: for pictures, how the features of one input lie: an image, the edges of a graph, or None.
         member_class_names: of pairs, the classes that `Pairs.members` numbers.
+        kind: how it is trained and attacked, a key of `r2et.recipes.PRESETS`; left out, images are trained as
+            "cifar10", graphs as "graphs", and everything else as "tabular".
 
     >>> part = Split(x=torch.rand(4, 3), y=torch.tensor([0, 1, 1, 0]))
     >>> Dataset("mine", part, part, part, ("a", "b", "c"), ("no", "yes"), Domain(0.0, 1.0), k=1)
@@ -84,6 +86,7 @@ class Dataset:
     inputs: int = field(default=1, repr=False)
     layout: ImageLayout | GraphLayout | None = field(default=None, repr=False)
     member_class_names: tuple[str, ...] = field(default=(), repr=False)
+    kind: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         for name in ("train", "validation", "test"):
@@ -120,6 +123,9 @@ class Dataset:
             raise InputError(f"{self.name}: {self.layout!r} has {self.layout.features} features, inputs have {n}")
         self.domain.check(n)
         check_k(self.k, n)
+        if not self.kind:
+            by_layout = {ImageLayout: "cifar10", GraphLayout: "graphs"}
+            object.__setattr__(self, "kind", by_layout.get(type(self.layout), "tabular"))
 
     @property
     def image_shape(self) -> tuple[int, int, int] | None:
@@ -175,4 +181,5 @@ def tabular_dataset(
         description=info.description,
         citation=info.citation,
         licence=info.licence,
+        kind=info.kind,
     )

@@ -27,6 +27,8 @@ class Info:
         targets: names of the labels to choose from, the default first; empty where there is only one.
         options: further keywords that `load` takes for this set, with their defaults.
         k: the preset number of salient features.
+        kind: how it is trained and attacked, a key of `r2et.recipes.PRESETS`; empty where only its layout decides.
+        inputs: 2 if a row is a pair of inputs unless the options say otherwise, else 1.
     """
 
     name: str
@@ -42,6 +44,8 @@ class Info:
     targets: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     k: int = 8
+    kind: str = ""
+    inputs: int = 1
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,7 @@ SUBSET_INFO = Info(
     files=(SUBSET,),
     folder="cifar10",
     k=50,
+    kind="cifar10",
 )
 
 
@@ -59,6 +60,7 @@ SUBSET_INFO = Info(
         files=(WHOLE,),
         stand_in=SUBSET,
         k=50,
+        kind="cifar10",
     )
 )
 def cifar10(request: Request) -> Dataset:

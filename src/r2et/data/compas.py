@@ -66,6 +66,7 @@ KEEP = {
         rows=6172,
         features=16,
         classes=2,
+        kind="tabular",
         files=(
             RemoteFile(
                 "compas-scores-two-years.csv",

@@ -72,6 +72,7 @@ def graph_dataset(
         description=info.description,
         citation=info.citation,
         licence=info.licence,
+        kind=info.kind,
         layout=layout,
     )
     if pairs is None:

@@ -84,6 +84,7 @@ def image_dataset(
         description=info.description,
         citation=info.citation,
         licence=info.licence,
+        kind=info.kind,
         layout=layout,
     )
 

@@ -79,6 +79,7 @@ class Images:
         files=FILES,
         stand_in=STAND_IN,
         k=50,
+        kind="mnist",
     )
 )
 def mnist(request: Request) -> Dataset:
@@ -102,6 +103,8 @@ def mnist(request: Request) -> Dataset:
         stand_in=STAND_IN,
         folder="mnist",
         k=50,
+        kind="mnist",
+        inputs=2,
     )
 )
 def mnist_pairs(request: Request) -> Dataset:
@@ -148,6 +151,7 @@ def mnist_pairs(request: Request) -> Dataset:
         description=info.description,
         citation=info.citation,
         licence=info.licence,
+        kind=info.kind,
         inputs=2,
         layout=layout,
         member_class_names=tuple(map(str, DIGITS)),

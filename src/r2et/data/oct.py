@@ -34,6 +34,7 @@ SCANS = ManualFile(
         files=(SCANS,),
         options={"size": FULL_SIZE},
         k=50,
+        kind="oct",
     )
 )
 def oct_scans(request: Request) -> Dataset:

@@ -14,6 +14,7 @@ from r2et.tables.coding import Table
         rows=569,
         features=30,
         classes=2,
+        kind="tabular",
     )
 )
 def breast_cancer(request: Request) -> Dataset:
@@ -39,6 +40,7 @@ def breast_cancer(request: Request) -> Dataset:
         rows=1797,
         features=64,
         classes=10,
+        kind="tabular",
     )
 )
 def digits(request: Request) -> Dataset:

@@ -1,17 +1,18 @@
 """Training by one of the paper's methods, with the weights that its selection rule picks (App. B.1.2)."""
 
-import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from r2et import metrics, models
-from r2et.attacks import ERAttack
-from r2et.recipes import Candidate, Method, Preset, choose, find_method, train_method
+from r2et.attacks import ERAttack, WorstCase
+from r2et.recipes import Preset, Trial, find_method, train_method
+from r2et.recipes.halving import Halving, Step, combinations, settle
 from r2et.recipes.methods import OwnObjective
-from r2et.recipes.selection import judge
+from r2et.recipes.selection import judge, undecided
 from r2et.training import FitResult, WeightedRows
 
 
@@ -77,13 +78,14 @@ def search(
 
     Given settings are used as they are, and the epoch with the lowest validation loss is kept. Without them every
     combination of the grid is trained; of those within 0.01 of a vanilla model's validation AUC the one with the
-    highest validation P@k under the attack wins.
+    highest validation P@k under the attack wins, and of those alike to three digits the one that WorstCase finds
+    most stable.
 
     Args:
         name: of the method.
         train: inputs (N, n) and labels (N,).
         validation: likewise.
-        preset: architecture, k, epochs and so on; its grid is used if none is given.
+        preset: architecture, k, epochs and so on; the method's grid of its name is used if none is given.
         settings: hyper-parameters.
         grid: values of each hyper-parameter to choose from.
         attack: what the candidates are judged by; None = ERAttack of the preset.
@@ -119,31 +121,47 @@ def search(
     assert vanilla is not None
     threshold = preset.threshold(vanilla.auc)
     attack = attack or ERAttack(k=preset.k, radius=preset.radius, steps=preset.attack_steps)
-    known = preset.grid.get(name, method.grid) if objective is None else method.grid
-    tried = _combinations(method, known if grid is None else grid)
-    candidates = []
-    for values in tried:
-        fit = run(name, values, objective, threshold)
-        # one candidate needs no judge
-        precision = judge(fit.model, validation.x, attack) if len(tried) > 1 else float("nan")
-        candidates.append(Candidate(values, fit, precision))
-    best = choose(candidates)
+    offered = combinations(method.grids.get(preset.name, {}) if grid is None else grid)
+    tried = [method.settings(values, preset.kind) for values in offered]
+    fits: dict[int, FitResult] = {}
+
+    def try_out(steps: Mapping[str, Step[int]]) -> dict[str, dict[int, Trial]]:
+        fits.update({number: run(name, tried[number], objective, threshold) for number in steps[name].candidates})
+        return {name: _judged(fits, validation.x, attack)}
+
+    # every candidate is trained to the end
+    grid_search = Halving(range(len(tried)), [preset.training.epochs])
+    settle({name: grid_search}, try_out)
+    trials = {number: trial for number, _, trial in grid_search.told}
+    best = grid_search.winner
+    assert best is not None
+    if best not in fits:  # the only candidate: nobody had to judge it
+        fits[best] = run(name, tried[best], objective, threshold)
+        trials[best] = Trial(auc=fits[best].auc, passed=fits[best].passed, precision=float("nan"))
     records = [
         {
-            **entry.settings,
-            "validation_auc": entry.fit.auc,
+            **values,
+            "validation_auc": trials[number].auc,
             "vanilla_auc": vanilla.auc,
-            "passed": entry.fit.passed,
-            "precision": entry.precision,
-            "chosen": entry is best,
+            "passed": trials[number].passed,
+            "precision": trials[number].precision,
+            "worst": trials[number].worst,
+            "chosen": number == best,
         }
-        for entry in candidates
+        for number, values in enumerate(tried)
     ]
-    return Found(best.fit, best.settings, records)
+    return Found(fits[best], tried[best], records)
 
 
-def _combinations(method: Method, grid: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
-    return [method.settings(dict(zip(grid, values, strict=True))) for values in itertools.product(*grid.values())]
+def _judged(fits: Mapping[int, FitResult], x: Tensor, attack: ERAttack) -> dict[int, Trial]:
+    """What each model came to; WorstCase, which takes longer, looks only at those that it decides between."""
+    trials = [
+        Trial(auc=fit.auc, passed=fit.passed, precision=judge(fit.model, x, attack)) for fit in fits.values()
+    ]
+    worst = WorstCase(k=attack.k, radius=attack.radius, explainer=attack.explainer, budget="fast")
+    for number in undecided(trials):
+        trials[number] = replace(trials[number], worst=judge(fits[number].model, x, worst))
+    return dict(enumerate(trials))
 
 
 def compare_with_linear(train: WeightedRows, validation: WeightedRows, auc: float) -> Sanity:

@@ -1,14 +1,13 @@
 """Every training method of the paper by name (Table 1), and beside them the scale-free form and a linear model."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from typing import Any
 
 import torch
 from torch import nn
 
-from r2et import models
 from r2et.errors import InputError
 from r2et.explainers import Explainer
 from r2et.foreign import is_code
@@ -20,120 +19,19 @@ from r2et.objectives import (
     SSR,
     AdversarialTraining,
     CertifiedRadius,
-    CrossEntropy,
     DirectThickness,
     EstimatedHessian,
     ExactHessian,
     Objective,
-    Regularised,
 )
-from r2et.objectives.base import Direction
-from r2et.recipes.networks import Outline, complete, with_activation
-from r2et.recipes.presets import PRESETS, Preset
+from r2et.recipes.method import PAPER_TABULAR, Grid, Method, plain
+from r2et.recipes.presets import Preset
 from r2et.training.fitting import as_rows, check_runs, fit
 from r2et.training.settings import FitResult, Retraining, Rows
 from r2et.training.trainer import MakeOptimiser, MakeSchedule
 
 #: an objective by name or `package.module:Class`, its class, or an object
 OwnObjective = str | type[Objective] | Objective
-PAPER_TABULAR = PRESETS["tabular"]["paper"]
-
-
-@dataclass(frozen=True)
-class Method:
-    """How one row of the paper's tables is trained.
-
-    Attributes:
-        title: as the tables print it.
-        objective: makes the objective from k and the hyper-parameters; or a ready one.
-        defaults: hyper-parameters and their default values; the only ones the method takes.
-        grid: values of them to choose from, where the preset has none for this method.
-        linear: the model is a linear one, whatever the architecture of others.
-        activation: of the model.
-        retrains: starts from a vanilla model.
-    """
-
-    title: str
-    objective: Callable[..., Objective] | Objective
-    defaults: dict[str, float] = field(default_factory=dict)
-    linear: bool = False
-    activation: str = "relu"
-    retrains: bool = False
-    grid: Mapping[str, Sequence[float]] = field(default_factory=dict)
-
-    @property
-    def changes_architecture(self) -> bool:
-        """The method is its architecture: there is nothing to retrain another model with (App. B.2.5)."""
-        return self.objective is _plain and (self.linear or self.activation != "relu")
-
-    def settings(self, given: Mapping[str, float]) -> dict[str, float]:
-        """The defaults with the given values in their place; a name the method does not take is an error."""
-        for name, value in given.items():
-            check_choice(f"hyper-parameter of {self.title}", name, self.defaults or ["(none)"])
-            if not 0 <= value < float("inf"):
-                raise InputError(
-                    f"{name} of {self.title} must be a finite number of at least 0, got {name}={value}"
-                )
-        return {**self.defaults, **given}
-
-    def network(
-        self,
-        features: int | Sequence[int],
-        classes: int,
-        settings: dict[str, float],
-        architecture: Outline = PAPER_TABULAR.architecture,
-    ) -> nn.Module:
-        """A fresh model, initialised from torch's global seed.
-
-        Args:
-            features: the shape of one input (*features), of one pair (2, *features), or a number of features.
-            classes: logits.
-            settings: hyper-parameters; beta is the model's.
-            architecture: without what the data decide; the paper's MLP by default.
-        """
-        shape = (features,) if isinstance(features, int) else tuple(features)
-        if self.linear:
-            return models.create(**complete({"name": "linear"}, shape, classes))
-        if self.activation != "relu":
-            architecture = with_activation(architecture, self.activation, settings.get("beta"))
-        return models.create(**complete(architecture, shape, classes))
-
-    def objective_for(
-        self,
-        k: int,
-        settings: dict[str, float],
-        explainer: Explainer,
-        boundary_pairs: int | None = None,
-        direction: Direction | None = None,
-    ) -> Objective:
-        """The objective on an explanation.
-
-        Args:
-            k: size of the salient set.
-            settings: hyper-parameters; the optimiser's are left out.
-            explainer: whose explanation is regularised or attacked. Of gradients at one point the objective takes
-                its own score, the probability or the log-odds: both rank alike.
-            boundary_pairs: k' of R2ET-mm.
-            direction: of the finite difference of scale-free R2ET.
-        """
-        if isinstance(self.objective, Objective):
-            return self.objective
-        made = self.objective(k, **{name: value for name, value in settings.items() if name != "weight_decay"})
-        changes: dict[str, Any] = {}
-        if isinstance(made, Regularised):
-            score = made.default_explainer().score
-            changes["explainer"] = replace(explainer, score=score) if explainer.pointwise else explainer
-        elif "explainer" in {entry.name for entry in fields(made)}:
-            changes["explainer"] = explainer
-        if isinstance(made, R2ET) and made.pairs == "boundary":
-            changes["boundary_pairs"] = boundary_pairs
-        if isinstance(made, R2ET) and made.scale_free:
-            changes["direction"] = direction
-        return replace(made, **changes)
-
-
-def _plain(k: int, **_: float) -> Objective:
-    return CrossEntropy()
 
 
 def _r2et(**fixed: Any) -> Callable[..., Objective]:
@@ -144,35 +42,157 @@ def _scale_free(k: int, beta: float, **settings: float) -> Objective:
     return R2ET(k=k, scale_free=True, **settings)  # type: ignore[arg-type]  # numbers come in
 
 
+#: Table 4. For R2ET, lambda_1 = lambda_2, or the best of R2ET without H and of Est-H (B.1.2).
+_WEIGHTS = (0.01, 0.1, 1.0, 5.0, 10.0, 100.0)
+#: Table 4's weights, and the same weights times k (n - k): the paper sums over pairs, the objective here takes the
+#: mean. Values that wreck every model are left out; halving would drop them after a few epochs anyway.
+_TABLE_GAPS = (0.01, 0.1, 0.3, 1.0, 10.0)
+_TABLE_WEIGHTS = (0.01, 0.1, 0.3, 1.0, 5.0)
+_WITHOUT_H: dict[str, Grid] = {
+    "paper": {"gap": _WEIGHTS},
+    "cpu": {"gap": (0.1, 1.0)},
+    "paper-tabular": {"gap": _TABLE_GAPS},
+}
+_WITH_H: dict[str, Grid] = {
+    "paper": {"gap": _WEIGHTS, "curvature": _WEIGHTS},
+    "cpu": {"gap": (0.1, 1.0), "curvature": (0.1, 1.0)},
+    "paper-tabular": {"gap": _TABLE_WEIGHTS, "curvature": _TABLE_WEIGHTS},
+}
+# A net of ReLU and max-pooling bends at hinges alone: a short difference sees few of them, and the few it sees as
+# a huge curvature, under which the net learns nothing. A third of the attack's radius sees enough.
+_EST_H_OVER_HINGES = {"weight": 5.0, "difference": 0.3}
+_R2ET_OVER_HINGES = {"curvature": 5.0, "difference": 0.3}
+# activations are not bounded as probabilities are: a gap of weight 1 is bought by growing all of them
+_OF_ACTIVATIONS = {"gap": 0.01, "curvature": 0.01}
+_SUITED_R2ET = {"mnist": _R2ET_OVER_HINGES, "graphs": _R2ET_OVER_HINGES, "oct": _OF_ACTIVATIONS}
+
 METHODS: dict[str, Method] = {
-    "linear": Method("Linear", _plain, linear=True),
-    "vanilla": Method("Vanilla", _plain),
-    "wd": Method("WD", _plain, {"weight_decay": 5e-4}),
-    "sp": Method("SP", _plain, {"beta": 1.0}, activation="softplus"),
+    "linear": Method("Linear", plain, linear=True),
+    "vanilla": Method("Vanilla", plain),
+    "wd": Method(
+        "WD",
+        plain,
+        {"weight_decay": 5e-4},
+        grids={
+            "paper": {"weight_decay": (5e-5, 5e-4, 5e-3, 1e-2, 5e-2)},
+            "cpu": {"weight_decay": (5e-5, 5e-4, 5e-3)},
+            "paper-tabular": {"weight_decay": (5e-4, 5e-3, 1e-2)},
+        },
+    ),
+    "sp": Method(
+        "SP",
+        plain,
+        {"beta": 1.0},
+        grids={
+            "paper": {"beta": (0.5, 1.0, 5.0, 10.0, 100.0)},
+            "cpu": {"beta": (1.0, 5.0)},
+            "paper-tabular": {"beta": (0.5, 1.0, 5.0)},
+            "smoke": {"beta": (1.0, 5.0)},
+        },
+        activation="softplus",
+    ),
     "est-h": Method(
         "Est-H",
         lambda k, weight, difference: EstimatedHessian(weight=weight, difference=difference),
         {"weight": 1.0, "difference": 1e-2},
+        suited={"mnist": _EST_H_OVER_HINGES, "graphs": _EST_H_OVER_HINGES},
+        grids={
+            "paper": {"weight": _WEIGHTS, "difference": (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)},
+            "cpu": {"weight": (0.1, 1.0)},
+            "paper-tabular": {"weight": _TABLE_WEIGHTS},
+        },
     ),
-    "exact-h": Method("Exact-H", lambda k, weight: ExactHessian(weight=weight), {"weight": 0.1}),
-    "ssr": Method("SSR", lambda k, weight: SSR(weight=weight), {"weight": 0.1}),
-    "at": Method("AT", lambda k, radius: AdversarialTraining(k=k, radius=radius), {"radius": 1.0}),
+    "exact-h": Method(
+        "Exact-H",
+        lambda k, weight: ExactHessian(weight=weight),
+        {"weight": 0.1},
+        grids={"paper": {"weight": _WEIGHTS}, "paper-tabular": {"weight": (0.1, 1.0)}},
+    ),
+    "ssr": Method(
+        "SSR",
+        lambda k, weight: SSR(weight=weight),
+        {"weight": 0.1},
+        grids={"paper": {"weight": _WEIGHTS}, "paper-tabular": {"weight": (0.1, 1.0)}},
+    ),
+    "at": Method(
+        "AT",
+        lambda k, radius: AdversarialTraining(k=k, radius=radius),
+        {"radius": 1.0},
+        suited={"cifar10": {"radius": 5.0}, "oct": {"radius": 5.0}},
+        grids={"paper-tabular": {"radius": (0.1, 1.0)}},
+    ),
     "cl": Method(
         "CL",
         # the paper's estimate, with which the records of the benchmark were trained
         lambda k, weight: CertifiedRadius(k=k, weight=weight, denominator="point"),
         {"weight": 1.0},
+        grids={"paper": {"weight": _WEIGHTS}, "paper-tabular": {"weight": (0.01, 0.1)}},
         retrains=True,
     ),
-    "thickness": Method("Thickness", lambda k, weight: DirectThickness(k=k, weight=weight), {"weight": 1.0}),
-    "r2et-no-h": Method("R2ET\\H", _r2et(curvature=0.0), {"gap": 1.0}),
-    "r2et-mm-no-h": Method("R2ET-mm\\H", _r2et(curvature=0.0, pairs="boundary"), {"gap": 1.0}),
-    "r2et": Method("R2ET", _r2et(), {"gap": 1.0, "curvature": 1.0, "difference": 1e-2}),
-    "r2et-mm": Method("R2ET-mm", _r2et(pairs="boundary"), {"gap": 1.0, "curvature": 1.0, "difference": 1e-2}),
+    "thickness": Method(
+        "Thickness",
+        lambda k, weight: DirectThickness(k=k, weight=weight),
+        {"weight": 1.0},
+        grids={"paper": {"weight": _WEIGHTS}},
+    ),
+    "r2et-no-h": Method(
+        "R2ET\\H",
+        _r2et(curvature=0.0),
+        {"gap": 1.0},
+        suited={"oct": {"gap": 0.01}},
+        grids=_WITHOUT_H,
+    ),
+    "r2et-mm-no-h": Method(
+        "R2ET-mm\\H",
+        _r2et(curvature=0.0, pairs="boundary"),
+        {"gap": 1.0},
+        suited={"oct": {"gap": 0.01}},
+        grids=_WITHOUT_H,
+    ),
+    "r2et": Method(
+        "R2ET",
+        _r2et(),
+        {"gap": 1.0, "curvature": 1.0, "difference": 1e-2},
+        suited=_SUITED_R2ET,
+        grids=_WITH_H,
+        parts=("r2et-no-h", "est-h"),
+    ),
+    "r2et-mm": Method(
+        "R2ET-mm",
+        _r2et(pairs="boundary"),
+        {"gap": 1.0, "curvature": 1.0, "difference": 1e-2},
+        suited=_SUITED_R2ET,
+        grids=_WITH_H,
+        parts=("r2et-mm-no-h", "est-h"),
+    ),
     "r2et-sf": Method(
         "R2ET scale-free",
         _scale_free,
         {"gap": 0.1, "curvature": 0.1, "difference": 1e-2, "beta": 1.0},
+        suited={
+            "mnist": {"gap": 1.0, "curvature": 1.0, "difference": 0.3, "beta": 5.0},
+            "cifar10": {"gap": 1.0, "curvature": 1.0, "difference": 1.0, "beta": 5.0},
+            "graphs": {"gap": 5.0, "curvature": 5.0, "difference": 0.3, "beta": 5.0},
+        },
+        grids={
+            "paper": {"gap": _WEIGHTS, "curvature": _WEIGHTS},
+            "cpu": {"gap": (0.1, 1.0), "curvature": (0.03, 0.1)},
+            # at 0.1 a gap is bought by accuracy; a sharper softplus bears more weight of curvature
+            "paper-tabular": {
+                "gap": (0.01, 0.03),
+                "curvature": (0.5, 1.0, 1.25, 1.5),
+                "difference": (0.3,),
+                "beta": (5.0,),
+            },
+            "smoke": {"gap": (0.1,), "curvature": (0.03, 0.3)},
+        },
+        variants={
+            "demo": {"gap": 0.3, "curvature": 0.3},
+            # less stability and more accuracy than the rule chooses
+            "lighter-adult": {"gap": 0.01, "curvature": 1.0, "difference": 0.3, "beta": 5.0},
+            "lighter-bank": {"gap": 0.01, "curvature": 0.5, "difference": 0.3, "beta": 5.0},
+            "lighter-compas": {"gap": 0.01, "curvature": 0.5, "difference": 0.3, "beta": 5.0},
+        },
         activation="softplus",
     ),
 }
@@ -207,6 +227,17 @@ def method_names() -> list[str]:
     return [*METHODS, *(name for name in OBJECTIVES.names() if name not in METHODS)]
 
 
+def grids(name: str, methods: Iterable[str]) -> dict[str, Grid]:
+    """The grids of this name that some methods have.
+
+    >>> grids("cpu", ("sp", "vanilla", "r2et-no-h"))
+    {'sp': {'beta': (1.0, 5.0)}, 'r2et-no-h': {'gap': (0.1, 1.0)}}
+    """
+    check_choice("grid", name, sorted({known for method in METHODS.values() for known in method.grids}))
+    chosen = {method: find_method(method).grids for method in methods}
+    return {method: known[name] for method, known in chosen.items() if name in known}
+
+
 def method_title(name: str) -> str:
     """A method as tables print it; nothing is imported, because names in records may be anybody's."""
     if name in METHODS:
@@ -222,8 +253,9 @@ def _with_objective(method: Method, objective: OwnObjective) -> Method:
     object is used as it is.
     """
     kept = {name: value for name, value in method.defaults.items() if name in _NOT_OF_OBJECTIVES}
+    network: dict[str, Any] = {name: getattr(method, name) for name in ("linear", "activation", "retrains")}
     if isinstance(objective, Objective):
-        return replace(method, title=type(objective).__name__, objective=objective, defaults=kept)
+        return Method(type(objective).__name__, objective, kept, **network)
     entry = OBJECTIVES.find(objective)
     taken = {part.name for part in fields(entry.thing)}
 
@@ -232,8 +264,9 @@ def _with_objective(method: Method, objective: OwnObjective) -> Method:
         built: Objective = OBJECTIVES.build(entry, values)
         return built
 
-    title, defaults = method_title(entry.name), {**kept, **entry.defaults}
-    return replace(method, title=title, objective=make, defaults=defaults, grid=entry.grid)
+    # it registered one grid, whatever the preset
+    grids = {"paper": entry.grid, "cpu": entry.grid} if entry.grid else {}
+    return Method(method_title(entry.name), make, {**kept, **entry.defaults}, grids=grids, **network)
 
 
 def train_method(
@@ -283,8 +316,7 @@ def train_method(
     k = preset.k if k is None else k
     explainer = preset.explainer if explainer is None else explainer
     check_kind("explainer", explainer, Explainer, "r2et.explainers.Gradient()")
-    suited = preset.defaults.get(name, {}) if objective is None else {}
-    values = method.settings({**suited, **(settings or {})})
+    values = method.settings(settings or {}, preset.kind)
     if method.retrains and vanilla is None:
         raise InputError(
             f"method {name!r} retrains: give it the vanilla model to start from (vanilla=, or --from FOLDER)"

@@ -5,11 +5,9 @@ What the paper does not state (batch sizes, the training of the vanilla ResNets,
 neurons) is our choice, and a comment says so.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from r2et.data.layouts import GraphLayout, ImageLayout
 from r2et.explainers import Activation, Explainer, Gradient, GradientTimesInput
 from r2et.models import ResNet
 from r2et.numerics.values import check_choice, check_count, check_flag, check_kind, check_number, check_positive
@@ -17,39 +15,10 @@ from r2et.objectives.base import Direction
 from r2et.recipes.networks import Outline, of_single_inputs
 
 if TYPE_CHECKING:
-    from r2et.data import Dataset
+    from r2et.data import Dataset, Info
 
 PresetName = Literal["cpu", "paper"]
 Optimiser = Literal["adam", "sgd"]
-Grid = Mapping[str, Mapping[str, tuple[float, ...]]]
-
-_WEIGHTS = (0.01, 0.1, 1.0, 5.0, 10.0, 100.0)
-#: Table 4: the values each method's hyper-parameters are searched over. For R2ET, lambda_1 = lambda_2, or the best
-#: of R2ET without H and of Est-H (B.1.2).
-PAPER_GRID: Grid = {
-    "wd": {"weight_decay": (5e-5, 5e-4, 5e-3, 1e-2, 5e-2)},
-    "sp": {"beta": (0.5, 1.0, 5.0, 10.0, 100.0)},
-    "est-h": {"weight": _WEIGHTS, "difference": (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)},
-    "exact-h": {"weight": _WEIGHTS},
-    "ssr": {"weight": _WEIGHTS},
-    "cl": {"weight": _WEIGHTS},
-    "thickness": {"weight": _WEIGHTS},
-    "r2et-no-h": {"gap": _WEIGHTS},
-    "r2et-mm-no-h": {"gap": _WEIGHTS},
-    "r2et": {"gap": _WEIGHTS, "curvature": _WEIGHTS},
-    "r2et-mm": {"gap": _WEIGHTS, "curvature": _WEIGHTS},
-    "r2et-sf": {"gap": _WEIGHTS, "curvature": _WEIGHTS},
-}
-CPU_GRID: Grid = {
-    "wd": {"weight_decay": (5e-5, 5e-4, 5e-3)},
-    "sp": {"beta": (1.0, 5.0)},
-    "est-h": {"weight": (0.1, 1.0)},
-    "r2et-no-h": {"gap": (0.1, 1.0)},
-    "r2et-mm-no-h": {"gap": (0.1, 1.0)},
-    "r2et": {"gap": (0.1, 1.0), "curvature": (0.1, 1.0)},
-    "r2et-mm": {"gap": (0.1, 1.0), "curvature": (0.1, 1.0)},
-    "r2et-sf": {"gap": (0.1, 1.0), "curvature": (0.03, 0.1)},
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +60,8 @@ class Preset:
     """How one kind of data is trained and attacked.
 
     Args:
-        name: "cpu" or "paper".
+        name: "cpu" or "paper": methods have a grid of that name.
+        kind: of data, a key of `PRESETS`: methods have hyper-parameters that suit it.
         architecture: of the model, without what the data decide; see `networks.complete`.
         explainer: the explanation that is trained for, attacked and judged (App. B.1, "Saliency maps").
         k: size of the salient set.
@@ -104,12 +74,11 @@ class Preset:
         retrains: whether the paper retrains a vanilla model by each method, where a method can (B.1.2: ResNets).
         min_precision, max_auc_drop: when retraining stops early, as in `Retraining`.
         auc_margin: a model is accurate enough if its validation AUC is at most so far below Vanilla's (B.1.2).
-        grid: of each method, the values of its hyper-parameters to choose from.
-        defaults: of some methods, hyper-parameters that suit this data better than the method's own.
         direction: of the finite difference of scale-free R2ET; None = the objective's own.
     """
 
     name: PresetName
+    kind: str
     architecture: Outline
     explainer: Explainer = field(default_factory=Gradient)
     k: int
@@ -122,8 +91,6 @@ class Preset:
     min_precision: float = 0.7
     max_auc_drop: float = 0.02
     auc_margin: float = 0.01
-    grid: Grid = field(default_factory=lambda: PAPER_GRID, repr=False)
-    defaults: Mapping[str, Mapping[str, float]] = field(default_factory=dict, repr=False)
     direction: Direction | None = None
 
     def __post_init__(self) -> None:
@@ -153,6 +120,7 @@ def _tabular(name: PresetName) -> Preset:
     # an MLP of 32 neurons needs no smaller preset
     return Preset(
         name=name,
+        kind="tabular",
         architecture={"name": "mlp", "hidden": [32]},
         k=8,
         training=Schedule(epochs=300, lr=1e-2, batch_size=256, patience=30),
@@ -160,19 +128,12 @@ def _tabular(name: PresetName) -> Preset:
         retraining=Schedule(epochs=10, lr=1e-3, batch_size=256),
         attack_step=1e-3,
         attack_steps=1000,
-        grid=PAPER_GRID if name == "paper" else CPU_GRID,
     )
 
 
-# A net of ReLU and max-pooling bends at hinges alone: a short difference sees few of them, and the few it sees as
-# a huge curvature, under which the net learns nothing. A third of the attack's radius sees enough.
-_OVER_HINGES: Mapping[str, Mapping[str, float]] = {
-    "est-h": {"weight": 5.0, "difference": 0.3},
-    "r2et": {"curvature": 5.0, "difference": 0.3},
-    "r2et-mm": {"curvature": 5.0, "difference": 0.3},
-}
 _MNIST = Preset(
     name="paper",
+    kind="mnist",
     # the widths are not stated: LeNet's, and an embedding of 64
     architecture={"name": "siamese", "embedding": {"name": "cnn", "classes": 64}},
     # normalised in the paper, which changes no ranking; the scale-free R2ET trains on the normalised one
@@ -182,14 +143,11 @@ _MNIST = Preset(
     retraining=Schedule(epochs=10, lr=1e-3, batch_size=64),
     attack_step=1e-2,
     attack_steps=100,
-    defaults={
-        **_OVER_HINGES,
-        "r2et-sf": {"gap": 1.0, "curvature": 1.0, "difference": 0.3, "beta": 5.0},
-    },
     direction="adversarial",
 )
 _CIFAR10 = Preset(
     name="paper",
+    kind="cifar10",
     architecture={"name": "resnet"},
     explainer=Gradient(reduce="abs-sum"),
     k=50,  # Table 1; 100 is the appendix's alternative
@@ -201,14 +159,11 @@ _CIFAR10 = Preset(
     # no early stopping in Table 4: what became of accuracy is judged by the selection rule
     min_precision=0.0,
     max_auc_drop=1.0,
-    defaults={
-        "at": {"radius": 5.0},
-        "r2et-sf": {"gap": 1.0, "curvature": 1.0, "difference": 1.0, "beta": 5.0},
-    },
     direction="adversarial",
 )
 _GRAPHS = Preset(
     name="paper",
+    kind="graphs",
     architecture={"name": "siamese", "embedding": {"name": "gcn", "hidden": 256, "embedding": 128}},
     explainer=GradientTimesInput(inputs=2),
     k=50,
@@ -218,26 +173,15 @@ _GRAPHS = Preset(
     attack_step=1e-2,
     attack_steps=100,
     auc_margin=0.02,
-    defaults={
-        **_OVER_HINGES,
-        "r2et-sf": {"gap": 5.0, "curvature": 5.0, "difference": 0.3, "beta": 5.0},
-    },
     direction="adversarial",
 )
 _OCT = replace(
     _CIFAR10,
+    kind="oct",
     architecture={"name": "resnet", "stem": "large"},
     explainer=Activation(layer=ResNet.penultimate),
     training=Schedule(epochs=50, lr=1e-3, batch_size=32),
     retraining=Schedule(epochs=10, lr=1e-4, batch_size=32),
-    # activations are not bounded as probabilities are: a gap of weight 1 is bought by growing all of them
-    defaults={
-        "at": {"radius": 5.0},
-        "r2et": {"gap": 0.01, "curvature": 0.01},
-        "r2et-mm": {"gap": 0.01, "curvature": 0.01},
-        "r2et-no-h": {"gap": 0.01},
-        "r2et-mm-no-h": {"gap": 0.01},
-    },
 )
 
 #: Table 4's columns and OCT (Sec. 6.2), each as in the paper and at a size for CPUs
@@ -245,7 +189,7 @@ PRESETS: dict[str, dict[PresetName, Preset]] = {
     "tabular": {"paper": _tabular("paper"), "cpu": _tabular("cpu")},
     "mnist": {
         "paper": _MNIST,
-        "cpu": replace(_MNIST, name="cpu", training=Schedule(epochs=12, lr=1e-3, batch_size=64), grid=CPU_GRID),
+        "cpu": replace(_MNIST, name="cpu", training=Schedule(epochs=12, lr=1e-3, batch_size=64)),
     },
     "cifar10": {
         "paper": _CIFAR10,
@@ -255,7 +199,6 @@ PRESETS: dict[str, dict[PresetName, Preset]] = {
             architecture={"name": "resnet", "widths": [16, 32, 64], "blocks": 1},
             training=Schedule(epochs=15, lr=2e-3, batch_size=64),
             retraining=Schedule(epochs=2, lr=5e-4, batch_size=64),
-            grid=CPU_GRID,
         ),
     },
     "graphs": {
@@ -266,7 +209,6 @@ PRESETS: dict[str, dict[PresetName, Preset]] = {
             # small batches stay in the processor's cache: a quarter faster, and more steps an epoch
             training=Schedule(epochs=2, lr=1e-3, batch_size=16),
             retraining=Schedule(epochs=3, lr=3e-4, batch_size=16),
-            grid=CPU_GRID,
         ),
     },
     "oct": {
@@ -278,17 +220,8 @@ PRESETS: dict[str, dict[PresetName, Preset]] = {
             architecture={"name": "resnet", "widths": [16, 32, 64, 128], "blocks": 1, "stem": "large"},
             training=Schedule(epochs=25, lr=2e-3, batch_size=32, annealed=True),
             retraining=Schedule(epochs=5, lr=3e-4, batch_size=32),
-            grid=CPU_GRID,
         ),
     },
-}
-_KINDS = {
-    "mnist": "mnist",
-    "mnist-pairs": "mnist",
-    "cifar10": "cifar10",
-    "cifar10-10k2k": "cifar10",
-    "abide": "graphs",
-    "oct": "oct",
 }
 
 
@@ -297,13 +230,12 @@ def check_preset(name: str) -> None:
     check_choice("preset", name, get_args(PresetName))
 
 
-def find_preset(data: "Dataset", name: str = "cpu") -> Preset:
+def find_preset(data: "Dataset | Info", name: str = "cpu") -> Preset:
     """The preset of a data set, fitted to whether it has pairs or single inputs.
 
-    People's own images are trained as CIFAR-10, their graphs as ABIDE, and everything else as a table.
-
     Args:
-        data: of which name, layout and number of inputs count.
+        data: of which kind, k and number of inputs count; what is known before it is read is enough if that states
+            a kind.
         name: "cpu" or "paper".
 
     >>> import r2et
@@ -311,18 +243,17 @@ def find_preset(data: "Dataset", name: str = "cpu") -> Preset:
     >>> preset.architecture, preset.training.epochs, preset.explainer
     ({'name': 'mlp', 'hidden': [32]}, 300, Gradient(reduce='abs', inputs=1, score='log-odds'))
     """
-    from r2et.data import Dataset
+    from r2et.data import Dataset, Info
 
     check_preset(name)
-    check_kind("data", data, Dataset, 'r2et.data.load("breast-cancer")')
-    layouts = {ImageLayout: "cifar10", GraphLayout: "graphs"}
-    kind = _KINDS.get(data.name) or layouts.get(type(data.layout), "tabular")
-    found = PRESETS[kind][name]  # type: ignore[index]  # checked above
-    architecture = dict(found.architecture)
+    check_kind("data", data, (Dataset, Info), 'r2et.data.load("breast-cancer")')
+    check_choice("kind of data", data.kind, PRESETS)
+    preset = PRESETS[data.kind][name]  # type: ignore[index]  # checked above
+    architecture = dict(preset.architecture)
     if data.inputs == 1:
         architecture = of_single_inputs(architecture)
     elif architecture["name"] != "siamese":
         architecture = {"name": "siamese", "embedding": architecture}
     # the data set's own k: the preset's for the paper's sets, another one where people brought theirs
-    explainer = replace(found.explainer, inputs=data.inputs)
-    return replace(found, architecture=architecture, explainer=explainer, k=data.k)
+    explainer = replace(preset.explainer, inputs=data.inputs)
+    return replace(preset, architecture=architecture, explainer=explainer, k=data.k)

@@ -1,30 +1,32 @@
 """Which hyper-parameters win (App. B.1.2): the highest validation P@k among models that are accurate enough."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from torch import Tensor, nn
 
 from r2et.attacks import Attack
 from r2et.errors import InputError
 from r2et.numerics.values import check_kind, quoted
-from r2et.training.settings import FitResult
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A trained model with the settings that made it.
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """What a model came to on validation data.
 
     Attributes:
-        settings: hyper-parameters, for the record.
-        fit: the result of training.
-        precision: mean validation P@k under attack.
+        auc: validation AUC.
+        passed: whether that reaches the threshold: a little less than a vanilla model's.
+        precision: mean P@k under ERAttack.
+        worst: mean P@k under WorstCase; None where it was not needed.
+        error: why there is no model; its figures mean nothing then.
     """
 
-    settings: dict[str, Any]
-    fit: FitResult = field(repr=False)
-    precision: float
+    auc: float = 0.0
+    passed: bool = False
+    precision: float = 0.0
+    worst: float | None = None
+    error: str | None = None
 
 
 def judge(model: nn.Module, x: Tensor, attack: Attack, limit: int = 1000) -> float:
@@ -32,27 +34,52 @@ def judge(model: nn.Module, x: Tensor, attack: Attack, limit: int = 1000) -> flo
     return float(attack(model, x[:limit]).precision.mean())
 
 
-def choose(candidates: Sequence[Candidate]) -> Candidate:
-    """The candidate with the highest precision among those whose AUC passed the threshold.
+def merit(trial: Trial) -> float:
+    """One number for the rule: the P@k of a model that passes; the others come after, by AUC.
 
-    If none passed, the one with the highest AUC.
+    ERAttack leaves strong models at nearly 100: what is equal to a tenth of a percent is decided by WorstCase.
 
-    >>> from torch import nn
-    >>> def trained(auc, passed):
-    ...     return FitResult(nn.Identity(), [], selected_epoch=1, auc=auc, passed=passed, stopped="epochs")
-    >>> weak = Candidate({"gap": 1}, trained(0.9, True), 0.7)
-    >>> strong = Candidate({"gap": 2}, trained(0.89, True), 0.9)
-    >>> wrecked = Candidate({"gap": 9}, trained(0.6, False), 1.0)
-    >>> choose([weak, strong, wrecked]).settings
-    {'gap': 2}
+    >>> round(merit(Trial(auc=0.9, passed=True, precision=0.7, worst=0.6)), 6)
+    0.70006
+    >>> merit(Trial(auc=0.9, passed=True, precision=0.9990, worst=0.89)) < merit(
+    ...     Trial(auc=0.9, passed=True, precision=0.9986, worst=0.98)
+    ... )
+    True
+    >>> merit(Trial(auc=0.6, passed=False, precision=1.0))
+    -0.4
+    >>> merit(Trial(error="diverged"))
+    -2.0
     """
-    if not isinstance(candidates, Sequence):
-        raise InputError(f"candidates must be a list of Candidate, got candidates={quoted(candidates)}")
-    if not candidates:
+    if trial.error is not None:
+        return -2.0
+    if not trial.passed:
+        return trial.auc - 1.0
+    return round(trial.precision, 3) + 1e-4 * (trial.worst or 0.0)
+
+
+def select(trials: Sequence[Trial]) -> int:
+    """The number of the trial that wins; of equal ones the first.
+
+    >>> weak, strong = Trial(auc=0.9, passed=True, precision=0.7), Trial(auc=0.89, passed=True, precision=0.9)
+    >>> select([weak, strong, Trial(auc=0.6, passed=False, precision=1.0)])
+    1
+    """
+    if not isinstance(trials, Sequence):
+        raise InputError(f"trials must be a list of Trial, got trials={quoted(trials)}")
+    if not trials:
         raise InputError("there is no candidate to choose from")
-    for candidate in candidates:
-        check_kind("candidate", candidate, Candidate, "Candidate({'gap': 0.1}, fit(...), 0.9)")
-    passed = [candidate for candidate in candidates if candidate.fit.passed]
-    if passed:
-        return max(passed, key=lambda candidate: candidate.precision)
-    return max(candidates, key=lambda candidate: candidate.fit.auc)
+    for trial in trials:
+        check_kind("trial", trial, Trial, "Trial(auc=0.95, passed=True, precision=0.9)")
+    return max(range(len(trials)), key=lambda number: merit(trials[number]))
+
+
+def undecided(trials: Sequence[Trial]) -> list[int]:
+    """The numbers of the trials that share the first place until WorstCase decides; none if one is ahead.
+
+    >>> passing = [Trial(auc=0.9, passed=True, precision=value) for value in (0.9991, 0.5, 0.9993)]
+    >>> undecided(passing), undecided(passing[:2])
+    ([0, 2], [])
+    """
+    best = merit(trials[select(trials)])
+    equal = [number for number, trial in enumerate(trials) if trial.passed and merit(trial) == best]
+    return equal if len(equal) > 1 else []

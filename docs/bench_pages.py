@@ -7,10 +7,10 @@ from typing import Any
 from r2et_bench.figures import MEASURES, draw
 from r2et_bench.formats import markdown_section, render
 from r2et_bench.honest import accurate, judge
+from r2et_bench.paper_tables import NUMBERS, make_table
 from r2et_bench.plans import PLANS
 from r2et_bench.records import Store
 from r2et_bench.results import DATA_TITLES, Results, Row, load_results
-from r2et_bench.tables import NUMBERS, make_table
 
 ROOT = Path(__file__).parent.parent
 STORE = Store(ROOT / "benchmarks" / "records", ROOT / "runs" / "bench")

@@ -30,7 +30,7 @@ REGISTRIES = (
     "r2et.explainers:EXPLAINERS",
     "r2et.models:MODELS",
     "r2et.objectives:OBJECTIVES",
-    "r2et_bench.subject:STUDIES",
+    "r2et_bench.studied:STUDIES",
 )
 
 Undo = Callable[[], Any]

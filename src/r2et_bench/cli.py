@@ -113,9 +113,9 @@ def table(
     Example: r2et bench table 1 --data adult; r2et bench table honest --format latex -o honest.tex
     """
     from r2et_bench.formats import FORMATS, render
+    from r2et_bench.paper_tables import NUMBERS, make_table
     from r2et_bench.records import Store
     from r2et_bench.results import load_results
-    from r2et_bench.tables import NUMBERS, make_table
 
     check_choice("table", number, NUMBERS)
     if form is not None:

@@ -14,7 +14,7 @@ class Study:
     """One thing that is measured on trained models.
 
     Args:
-        name: of `r2et_bench.subject.STUDIES`, or `package.module:function`, which is imported.
+        name: of `r2et_bench.studied.STUDIES`, or `package.module:function`, which is imported.
         settings: its arguments.
         methods: measured on these; None = on all.
         seeds: measured on so many first seeds; None = on all.

@@ -28,7 +28,7 @@ from r2et.training import FitResult
 from r2et_bench.cells import Cell, cell_from
 from r2et_bench.plans import Study
 from r2et_bench.records import TIMING, Record, Store, write_json
-from r2et_bench.subject import STUDIES, Subject
+from r2et_bench.studied import STUDIES, StudiedModel
 
 
 @dataclass(frozen=True)
@@ -139,14 +139,14 @@ def _complete(job: Job) -> None:
     vanilla = None
     if job.vanilla is not None:
         vanilla = load_model(store.model(cell_from(job.vanilla)))[0]
-    subject = Subject(model, data, preset, cell, vanilla)
+    studied = StudiedModel(model, data, preset, cell, vanilla)
     for study in map(_study, job.studies):
         if not _is_wanted(record, study):
             continue
         started = time.process_time()
         entry: dict[str, Any] = {"settings": dict(study.settings)}
         try:
-            outcome = STUDIES.find(study.name).thing(subject, **study.settings)
+            outcome = STUDIES.find(study.name).thing(studied, **study.settings)
             store.keep_arrays(cell, study.name, outcome.arrays)
             _refuse_nan(outcome.values)
             entry["values"] = outcome.values

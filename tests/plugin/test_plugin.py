@@ -18,8 +18,8 @@ from r2et.objectives import OBJECTIVES
 from r2et.predictors import open_model
 from r2et_bench import PLANS, Plan, Run, Store, Study
 from r2et_bench.executors import Executor
+from r2et_bench.paper_tables import make_table
 from r2et_bench.results import load_results
-from r2et_bench.tables import make_table
 from r2et_bench.worker import perform
 from tests.estimator.frames import mixed
 from tests.test_cli import Run as Command

@@ -19,11 +19,11 @@ from r2et_bench import LocalExecutor, Run, Store, Study, find_plan
 from r2et_bench.driver import failures
 from r2et_bench.figures import FIGURES
 from r2et_bench.formats import FORMATS, render
+from r2et_bench.paper_tables import NUMBERS, make_table
 from r2et_bench.plans import PLANS
 from r2et_bench.records import without_timing
 from r2et_bench.results import load_results
-from r2et_bench.subject import STUDIES
-from r2et_bench.tables import NUMBERS, make_table
+from r2et_bench.studied import STUDIES
 from tests.r2et_bench.small import TINY, always_die_in_training_sp, die_once
 
 ROOT = Path(__file__).parents[2]

@@ -10,18 +10,18 @@ from r2et.models import MLP
 from r2et.recipes import METHODS, find_preset
 from r2et_bench.cells import Cell
 from r2et_bench.figures import pareto
+from r2et_bench.studied import STUDIES, StudiedModel
 from r2et_bench.studies.correlation import _correlation, hessian_norm
 from r2et_bench.studies.standard import magnitude
-from r2et_bench.subject import STUDIES, Subject
 
 
 @pytest.fixture(scope="module")
-def subject():
+def studied():
     data = load("breast-cancer")
     torch.manual_seed(0)
     model = MLP(30, 2, activation="softplus", beta=1.0).eval()
     cell = Cell("breast-cancer", "r2et-sf", METHODS["r2et-sf"].settings({}))
-    return Subject(model, data, find_preset(data, "cpu"), cell, vanilla=model)
+    return StudiedModel(model, data, find_preset(data, "cpu"), cell, vanilla=model)
 
 
 def test_the_hessian_norm_is_the_frobenius_norm():
@@ -67,32 +67,32 @@ def test_the_front_is_what_nobody_beats():
     assert set(pareto(points)) == set(points) - beaten
 
 
-def test_magnitudes_fall_from_one(subject):
-    values = magnitude(subject, rows=10, points=100).values
+def test_magnitudes_fall_from_one(studied):
+    values = magnitude(studied, rows=10, points=100).values
     assert values["rank"] == list(range(1, 31))
     assert values["magnitude"][0] == 1
     assert values["magnitude"] == sorted(values["magnitude"], reverse=True)
-    few = magnitude(subject, rows=10, points=5).values["rank"]
+    few = magnitude(studied, rows=10, points=5).values["rank"]
     assert (few[0], few[-1]) == (1, 30)
     assert len(few) <= 5
 
 
-def test_a_model_attacked_for_longer_is_no_more_stable(subject):
+def test_a_model_attacked_for_longer_is_no_more_stable(studied):
     attacks = STUDIES.find("attacks").thing
-    short, long = (attacks(subject, rows=20, steps=steps).values["ERAttack"] for steps in (2, 60))
-    worst = STUDIES.find("worst").thing(subject, rows=20, budget="fast").values["precision"]
+    short, long = (attacks(studied, rows=20, steps=steps).values["ERAttack"] for steps in (2, 60))
+    worst = STUDIES.find("worst").thing(studied, rows=20, budget="fast").values["precision"]
     assert worst <= long <= short <= 1
 
 
-def test_what_is_proven_is_below_what_is_attacked(subject):
-    certified = STUDIES.find("certified").thing(subject, rows=20).values
-    worst = STUDIES.find("worst").thing(subject, rows=20, budget="fast").values["precision"]
+def test_what_is_proven_is_below_what_is_attacked(studied):
+    certified = STUDIES.find("certified").thing(studied, rows=20).values
+    worst = STUDIES.find("worst").thing(studied, rows=20, budget="fast").values["precision"]
     assert certified["applies"]
     assert certified["precision"] <= worst
 
 
-def test_regularisers_name_both_terms_of_three_models(subject):
-    values = STUDIES.find("regularisers").thing(subject, rows=20).values
+def test_regularisers_name_both_terms_of_three_models(studied):
+    values = STUDIES.find("regularisers").thing(studied, rows=20).values
     assert values.keys() == {"untrained", "vanilla", "trained"}
     assert values["trained"].keys() == {"gap", "curvature"}
     assert values["vanilla"] == values["trained"]  # it is the same model here
@@ -112,8 +112,8 @@ class Stepped(nn.Module):
         return torch.stack([-score, score], 1)
 
 
-def test_a_model_that_hides_from_slopes_is_found_out(subject):
-    hiding = Subject(Stepped(), subject.data, subject.preset, subject.cell)
+def test_a_model_that_hides_from_slopes_is_found_out(studied):
+    hiding = StudiedModel(Stepped(), studied.data, studied.preset, studied.cell)
     assert STUDIES.find("attacks").thing(hiding, rows=6, steps=20, mse=False).values["ERAttack"] == 1
     assert (
         STUDIES.find("masking").thing(hiding, rows=6, directions=300, budget="fast").values["random directions"]

@@ -6,7 +6,7 @@ import pytest
 
 from r2et.errors import InputError
 from r2et_bench.trackers import MLflowTracker, numbers
-from tests.r2et_bench.test_tables import record
+from tests.r2et_bench.test_paper_tables import record
 
 
 def test_mlflow_hears_of_every_cell(tmp_path):

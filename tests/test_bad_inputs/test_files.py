@@ -21,9 +21,9 @@ from r2et.errors import CheckpointError, DataError, InputError
 from r2et.estimator import StableClassifier
 from r2et.models import ResNet
 from r2et.tables import read_frame, read_table
+from r2et_bench.paper_tables import make_table
 from r2et_bench.records import Store
 from r2et_bench.results import load_results
-from r2et_bench.tables import make_table
 from tests.test_bad_inputs.bad_files import (
     GONE,
     LONG,

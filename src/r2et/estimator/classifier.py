@@ -23,6 +23,7 @@ from r2et.auditing import Audit, audit
 from r2et.certificates import Certificate, certify
 from r2et.domain import Domain
 from r2et.errors import InputError
+from r2et.estimator.choosing import Sanity, compare_with_linear, train_and_choose
 from r2et.estimator.inputs import (
     as_frame,
     as_input_errors,
@@ -34,7 +35,6 @@ from r2et.estimator.inputs import (
     row_weights,
     whole,
 )
-from r2et.estimator.search import Sanity, compare_with_linear, search
 from r2et.explainers import Gradient
 from r2et.numerics.values import check_flag, check_k
 from r2et.recipes import PRESETS, Preset, Schedule
@@ -85,7 +85,8 @@ class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         domain_: what an attack may change: numbers inside the range seen in fit, no categories, no flags.
         model_: the network, (N, n) to logits (N, classes), in float64.
         settings_: hyper-parameters that were used.
-        candidates_: one row for each model the rule chose from; empty if there was no search.
+        candidates_: one row for each model the rule chose from; empty if there was no search. `worst` is measured
+            only where `precision` is equal to three digits.
         history_: one row an epoch of the chosen model.
         sanity_: whether a linear model is as good; print it.
 
@@ -168,25 +169,25 @@ class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         # a class of two rows or more is in both parts, a class of one row in the training part
         parts = hold_out(numbers, self.validation_fraction, seed=seed, least=1, keep=1)
         train, validation = (_rows(x[rows], numbers[rows], weights[rows]) for rows in parts)
-        found = search(
+        chosen = train_and_choose(
             self.method,
             train,
             validation,
-            self._preset(k, len(train.x)),
-            self.settings,
-            self.grid,
-            ERAttack(k=k, radius=self.radius, steps=whole(self.attack_steps)),
-            seed,
-            self.objective,
+            preset=self._preset(k, len(train.x)),
+            settings=self.settings,
+            grid=self.grid,
+            attack=ERAttack(k=k, radius=self.radius, steps=whole(self.attack_steps)),
+            seed=seed,
+            objective=self.objective,
         )
-        sanity = compare_with_linear(train, validation, found.fit.auc)
+        sanity = compare_with_linear(train, validation, chosen.fit.auc)
         self._take_columns(seen)
         self.classes_, self.encoding_, self.k_ = classes, encoding, k
         self.domain_: Domain = encoding.domain
-        self.model_ = _in_float64(found.fit.model)
-        self.settings_ = found.settings
-        self.candidates_ = pd.DataFrame(found.candidates)
-        self.history_ = found.fit.history
+        self.model_ = _in_float64(chosen.fit.model)
+        self.settings_ = chosen.settings
+        self.candidates_ = pd.DataFrame(chosen.candidates)
+        self.history_ = chosen.fit.history
         self.sanity_: Sanity = sanity
         return self
 
@@ -218,14 +219,14 @@ class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities of the classes in the order of `classes_`, (N, classes)."""
-        found: NDArray[np.float64] = torch.from_numpy(self._logits(X)).softmax(1).numpy()
-        return found
+        probabilities: NDArray[np.float64] = torch.from_numpy(self._logits(X)).softmax(1).numpy()
+        return probabilities
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable label of each row, (N,)."""
         numbers = self._logits(X).argmax(1)
-        found: NDArray[Any] = self.classes_[numbers]
-        return found
+        labels: NDArray[Any] = self.classes_[numbers]
+        return labels
 
     def _logits(self, X: Any) -> NDArray[np.float64]:
         x, _ = self._encoded(X)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from r2et.checkpoints import load_model, save_model
 from r2et.errors import CheckpointError, InputError, in_words
+from r2et.estimator.choosing import Sanity
 from r2et.estimator.inputs import check_parameters
-from r2et.estimator.search import Sanity
 from r2et.files.reading import typed
 from r2et.foreign import is_code
 from r2et.numerics.values import quoted

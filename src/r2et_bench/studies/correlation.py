@@ -11,29 +11,29 @@ from r2et.explainers import Activation, Explainer
 from r2et.numerics.preflight import measuring
 from r2et.scores import prediction, probability
 from r2et.stability import AdversarialNeighbours, GaussianNeighbours, thickness
-from r2et_bench.subject import STUDIES, Outcome, Subject
+from r2et_bench.studied import STUDIES, Outcome, StudiedModel
 
 
 @STUDIES.register("correlation")
 def correlation(
-    subject: Subject, rows: int, steps: int | None = None, flip_below: float = 1.0, samples: int = 32
+    studied: StudiedModel, rows: int, steps: int | None = None, flip_below: float = 1.0, samples: int = 32
 ) -> Outcome:
     """Iterations to the first flip against thickness and Hessian norm, input by input (Fig. 2 and 4).
 
     Inputs that no iteration flips count as one iteration more than there are.
     """
-    x, k = subject.inputs(rows), subject.data.k
-    shared = {**subject.attack, **({} if steps is None else {"steps": steps})}
+    x, k = studied.inputs(rows), studied.data.k
+    shared = {**studied.attack, **({} if steps is None else {"steps": steps})}
     attack = ERAttack(**shared, flip_below=flip_below)
-    result = attack(subject.model, x, seed=0, chunk_size=subject.chunk_size)
+    result = attack(studied.model, x, seed=0, chunk_size=studied.chunk_size)
     first = torch.where(result.first_flip < 0, attack.steps + 1, result.first_flip).double()
 
     def measured(neighbours: Any) -> Tensor:
         return thickness(
-            subject.model,
+            studied.model,
             x,
             k,
-            explainer=subject.preset.explainer,
+            explainer=studied.preset.explainer,
             neighbours=neighbours,
             samples=samples,
             generator=torch.Generator().manual_seed(0),
@@ -41,9 +41,9 @@ def correlation(
 
     measures = {
         "thickness, adversarial": measured(AdversarialNeighbours(replace(attack, keep="last"))),
-        "thickness, Gaussian mean": measured(GaussianNeighbours(subject.sigma)),
-        "thickness, Gaussian minimum": measured(GaussianNeighbours(subject.sigma, aggregate="minimum")),
-        "Hessian norm": hessian_norm(subject.model, x, subject.preset.explainer, samples).double(),
+        "thickness, Gaussian mean": measured(GaussianNeighbours(studied.sigma)),
+        "thickness, Gaussian minimum": measured(GaussianNeighbours(studied.sigma, aggregate="minimum")),
+        "Hessian norm": hessian_norm(studied.model, x, studied.preset.explainer, samples).double(),
     }
     return Outcome(
         {

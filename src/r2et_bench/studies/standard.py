@@ -24,20 +24,20 @@ from r2et.explainers import (
 from r2et.numerics.modes import evaluating
 from r2et.recipes import find_method
 from r2et.stability import GaussianNeighbours, thickness
-from r2et_bench.subject import STUDIES, Outcome, Subject
+from r2et_bench.studied import STUDIES, Outcome, StudiedModel
 
 _FRACTIONS = (0.01, 0.05, 0.1, 0.2, 0.5)
 
 
 @STUDIES.register("prediction")
-def predictions(subject: Subject) -> Outcome:
+def predictions(studied: StudiedModel) -> Outcome:
     """AUC (cAUC) and accuracy on the whole test set."""
-    x, y = subject.data.test.x, subject.data.test.y
-    with evaluating(subject.model), torch.no_grad():
-        logits = torch.cat([subject.model(part) for part in x.split(256)])
+    x, y = studied.data.test.x, studied.data.test.y
+    with evaluating(studied.model), torch.no_grad():
+        logits = torch.cat([studied.model(part) for part in x.split(256)])
     return Outcome(
         {
-            "auc": metrics.auc(subject.model, x, y),
+            "auc": metrics.auc(studied.model, x, y),
             "accuracy": float((logits.argmax(1) == y).double().mean()),
             "inputs": len(x),
         }
@@ -46,15 +46,15 @@ def predictions(subject: Subject) -> Outcome:
 
 @STUDIES.register("attacks")
 def attacks(
-    subject: Subject, rows: int, steps: int | None = None, mse: bool = True, also: Sequence[str] = ()
+    studied: StudiedModel, rows: int, steps: int | None = None, mse: bool = True, also: Sequence[str] = ()
 ) -> Outcome:
     """P@k under the paper's two attacks, the prediction kept (Table 1), and under further ones by name."""
-    shared = {**subject.attack, **({} if steps is None else {"steps": steps})}
+    shared = {**studied.attack, **({} if steps is None else {"steps": steps})}
     kinds: list[type[Attack]] = [ERAttack, *([MSEAttack] if mse else [])]
     kinds += [ATTACKS.find(name).thing for name in also]
     found = {
         attack.__name__: attack(**shared)(
-            subject.model, subject.inputs(rows), seed=0, chunk_size=subject.chunk_size
+            studied.model, studied.inputs(rows), seed=0, chunk_size=studied.chunk_size
         )
         for attack in kinds
     }
@@ -62,7 +62,7 @@ def attacks(
         {
             **{name: float(result.precision.mean()) for name, result in found.items()},
             **{f"{name} error": _standard_error(result.precision) for name, result in found.items()},
-            "inputs": len(subject.inputs(rows)),
+            "inputs": len(studied.inputs(rows)),
         },
         {
             f"{name}.{part}": getattr(result, part)
@@ -73,22 +73,22 @@ def attacks(
 
 
 @STUDIES.register("sizes")
-def sizes(subject: Subject, rows: int, sizes: Sequence[int], steps: int) -> Outcome:
+def sizes(studied: StudiedModel, rows: int, sizes: Sequence[int], steps: int) -> Outcome:
     """P@k under ERAttack for other k (Table 7); the attack is told the k it is judged by."""
     found = {}
     for k in sizes:
-        attack = ERAttack(**{**subject.attack, "k": k, "steps": steps})
-        result = attack(subject.model, subject.inputs(rows), seed=0, chunk_size=subject.chunk_size)
+        attack = ERAttack(**{**studied.attack, "k": k, "steps": steps})
+        result = attack(studied.model, studied.inputs(rows), seed=0, chunk_size=studied.chunk_size)
         found[f"k={k}"] = float(result.precision.mean())
     return Outcome(found)
 
 
 @STUDIES.register("worst")
-def worst(subject: Subject, rows: int, budget: Budget) -> Outcome:
+def worst(studied: StudiedModel, rows: int, budget: Budget) -> Outcome:
     """P@k under WorstCase at the preset's radius: the number to believe."""
-    shared = {name: subject.attack[name] for name in ("k", "radius", "explainer")}
+    shared = {name: studied.attack[name] for name in ("k", "radius", "explainer")}
     attack = WorstCase(**shared, budget=budget)
-    result = attack(subject.model, subject.inputs(rows), seed=0, chunk_size=subject.chunk_size)
+    result = attack(studied.model, studied.inputs(rows), seed=0, chunk_size=studied.chunk_size)
     return Outcome(
         {
             "precision": float(result.precision.mean()),
@@ -102,11 +102,11 @@ def worst(subject: Subject, rows: int, budget: Budget) -> Outcome:
 
 
 @STUDIES.register("certified")
-def certified(subject: Subject, rows: int) -> Outcome:
+def certified(studied: StudiedModel, rows: int) -> Outcome:
     """Certified P@k at the preset's radius and the median certified radius, where a sound method applies."""
     try:
         certificate = certify(
-            subject.model, subject.inputs(rows), subject.data.k, explainer=subject.preset.explainer
+            studied.model, studied.inputs(rows), studied.data.k, explainer=studied.preset.explainer
         )
     except InputError as error:
         return Outcome({"applies": False, "reason": str(error)})
@@ -116,7 +116,7 @@ def certified(subject: Subject, rows: int) -> Outcome:
         {
             "applies": True,
             "method": certificate.method,
-            "precision": float(certificate.precision_at(subject.preset.radius).mean()),
+            "precision": float(certificate.precision_at(studied.preset.radius).mean()),
             # JSON has no infinity: a two-class linear model is certified everywhere
             "median radius": median if median < float("inf") else "infinite",
             "inputs": len(radius),
@@ -126,33 +126,33 @@ def certified(subject: Subject, rows: int) -> Outcome:
 
 
 @STUDIES.register("thickness")
-def thicknesses(subject: Subject, rows: int, samples: int = 16, steps: int = 8) -> Outcome:
+def thicknesses(studied: StudiedModel, rows: int, samples: int = 16, steps: int = 8) -> Outcome:
     """Probability thickness among Gaussian neighbours about as far away as the radius (Tables 3 and 5)."""
-    x = subject.inputs(rows)
+    x = studied.inputs(rows)
     values = thickness(
-        subject.model,
+        studied.model,
         x,
-        subject.data.k,
-        explainer=subject.preset.explainer,
-        neighbours=GaussianNeighbours(subject.sigma),
+        studied.data.k,
+        explainer=studied.preset.explainer,
+        neighbours=GaussianNeighbours(studied.sigma),
         samples=samples,
         steps=steps,
         generator=torch.Generator().manual_seed(0),
     )
-    return Outcome({"thickness": float(values.mean()), "sigma": subject.sigma}, {"thickness": values})
+    return Outcome({"thickness": float(values.mean()), "sigma": studied.sigma}, {"thickness": values})
 
 
 @STUDIES.register("last")
-def last(subject: Subject, rows: int, steps: int, mse: bool = True) -> Outcome:
+def last(studied: StudiedModel, rows: int, steps: int, mse: bool = True) -> Outcome:
     """cAUC, aAUC and sensitivity of attacks that do not watch the prediction, keep="last" (Table 6)."""
-    x, y = subject.inputs(rows), subject.data.test.y[:rows]
-    values: dict[str, Any] = {"cAUC": metrics.auc(subject.model, x, y), "inputs": len(x)}
+    x, y = studied.inputs(rows), studied.data.test.y[:rows]
+    values: dict[str, Any] = {"cAUC": metrics.auc(studied.model, x, y), "inputs": len(x)}
     for attack in (ERAttack, MSEAttack) if mse else (ERAttack,):
-        result = attack(**{**subject.attack, "steps": steps}, keep="last")(
-            subject.model, x, seed=0, chunk_size=subject.chunk_size
+        result = attack(**{**studied.attack, "steps": steps}, keep="last")(
+            studied.model, x, seed=0, chunk_size=studied.chunk_size
         )
         values[attack.__name__] = {
-            "aAUC": metrics.adversarial_auc(subject.model, result, y),
+            "aAUC": metrics.adversarial_auc(studied.model, result, y),
             "sensitivity": metrics.sensitivity(result),
             "precision": float(result.precision.mean()),
         }
@@ -160,41 +160,41 @@ def last(subject: Subject, rows: int, steps: int, mse: bool = True) -> Outcome:
 
 
 @STUDIES.register("explainers")
-def explainers(subject: Subject, rows: int, steps: int, also: Sequence[str] = ()) -> Outcome:
+def explainers(studied: StudiedModel, rows: int, steps: int, also: Sequence[str] = ()) -> Outcome:
     """P@k under ERAttack of SmoothGrad and integrated gradients, of a model trained for another one (Table 2).
 
     Further explainers have the names that they are asked for by.
     """
-    explainer = subject.preset.explainer
+    explainer = studied.preset.explainer
     if isinstance(explainer, Activation):
         return Outcome({"reason": "neurons are ranked, not inputs: SmoothGrad and IG explain inputs"})
     shared: dict[str, Any] = {"inputs": explainer.inputs, "reduce": explainer.reduce}
     kinds: dict[str, Explainer] = {
-        "SG": SmoothGrad(**shared, sigma=_noise(subject.data)),
-        "IG": IntegratedGradients(**shared, baseline=_zero(subject.data)),
+        "SG": SmoothGrad(**shared, sigma=_noise(studied.data)),
+        "IG": IntegratedGradients(**shared, baseline=_zero(studied.data)),
         **{name: EXPLAINERS.create(name, **shared) for name in also},
     }
-    found: dict[str, Any] = {"inputs": len(subject.inputs(rows))}
+    found: dict[str, Any] = {"inputs": len(studied.inputs(rows))}
     for name, other in kinds.items():
-        attack = ERAttack(**{**subject.attack, "steps": steps, "explainer": other})
+        attack = ERAttack(**{**studied.attack, "steps": steps, "explainer": other})
         # fifty points an input are evaluated together
-        chunk = max(1, subject.chunk_size // 50)
-        found[name] = float(attack(subject.model, subject.inputs(rows), seed=0, chunk_size=chunk).precision.mean())
+        chunk = max(1, studied.chunk_size // 50)
+        found[name] = float(attack(studied.model, studied.inputs(rows), seed=0, chunk_size=chunk).precision.mean())
     return Outcome(found)
 
 
 @STUDIES.register("faithfulness")
-def faithfulness(subject: Subject, rows: int) -> Outcome:
+def faithfulness(studied: StudiedModel, rows: int) -> Outcome:
     """DFFOT, COMP and SUFF (Table 9)."""
-    explainer = subject.preset.explainer
+    explainer = studied.preset.explainer
     if isinstance(explainer, Activation):
         return Outcome({"reason": "neurons cannot be removed from an input"})
-    many = len(subject.data.feature_names) > 200
+    many = len(studied.data.feature_names) > 200
     return Outcome(
         dict(
             metrics.faithfulness(
-                subject.model,
-                subject.inputs(rows),
+                studied.model,
+                studied.inputs(rows),
                 explainer=explainer,
                 fractions=_FRACTIONS if many else None,
             )
@@ -203,16 +203,16 @@ def faithfulness(subject: Subject, rows: int) -> Outcome:
 
 
 @STUDIES.register("regularisers")
-def regularisers(subject: Subject, rows: int) -> Outcome:
+def regularisers(studied: StudiedModel, rows: int) -> Outcome:
     """The value of each regulariser on validation inputs, untrained, vanilla and trained: does the weight act?"""
-    cell, preset, data = subject.cell, subject.preset, subject.data
+    cell, preset, data = studied.cell, studied.preset, studied.data
     method = find_method(cell.method)
     values = dict(cell.settings)
     objective = method.objective_for(data.k, values, preset.explainer, preset.boundary_pairs, preset.direction)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(cell.seed)
         untrained = method.network(data.train.x.shape[1:], len(data.class_names), values, preset.architecture)
-    models = {"untrained": untrained, "vanilla": subject.vanilla, "trained": subject.model}
+    models = {"untrained": untrained, "vanilla": studied.vanilla, "trained": studied.model}
     x, y = data.validation.x[:rows], data.validation.y[:rows]
     found: dict[str, Any] = {}
     for name, model in models.items():
@@ -224,9 +224,9 @@ def regularisers(subject: Subject, rows: int) -> Outcome:
 
 
 @STUDIES.register("magnitude")
-def magnitude(subject: Subject, rows: int, points: int) -> Outcome:
+def magnitude(studied: StudiedModel, rows: int, points: int) -> Outcome:
     """The mean magnitude by rank, in units of the largest (Fig. 8), at so many ranks."""
-    scores = subject.preset.explainer(subject.model, subject.inputs(rows)).abs()
+    scores = studied.preset.explainer(studied.model, studied.inputs(rows)).abs()
     ordered = scores.sort(-1, descending=True).values
     mean = (ordered / ordered[..., :1]).reshape(-1, ordered.shape[-1]).nan_to_num(0.0).mean(0)
     spread = torch.logspace(0, math.log10(len(mean)), points).round().long().unique()
@@ -237,13 +237,13 @@ def magnitude(subject: Subject, rows: int, points: int) -> Outcome:
 
 
 @STUDIES.register("constrained")
-def constrained(subject: Subject, rows: int, steps: int, lengths: Sequence[float]) -> Outcome:
+def constrained(studied: StudiedModel, rows: int, steps: int, lengths: Sequence[float]) -> Outcome:
     """P@k and sensitivity of every rule of weights at several step lengths, for both attacks (Fig. 6)."""
     points = []
     for objective in (ERAttack, MSEAttack):
-        attack = ConstrainedAttack(**{**subject.attack, "steps": steps}, objective=objective, keep="last")
+        attack = ConstrainedAttack(**{**studied.attack, "steps": steps}, objective=objective, keep="last")
         for point in sweep(
-            attack, subject.model, subject.inputs(rows), list(lengths), seed=0, chunk_size=subject.chunk_size
+            attack, studied.model, studied.inputs(rows), list(lengths), seed=0, chunk_size=studied.chunk_size
         ):
             points.append(
                 {
@@ -254,7 +254,7 @@ def constrained(subject: Subject, rows: int, steps: int, lengths: Sequence[float
                     "sensitivity": point.sensitivity,
                 }
             )
-    return Outcome({"points": points, "steps": steps, "inputs": len(subject.inputs(rows))})
+    return Outcome({"points": points, "steps": steps, "inputs": len(studied.inputs(rows))})
 
 
 def _noise(data: Dataset) -> float:

@@ -49,7 +49,7 @@ class Sanity:
 
 
 @dataclass(frozen=True)
-class Found:
+class Chosen:
     """What training came to.
 
     Attributes:
@@ -63,17 +63,18 @@ class Found:
     candidates: list[dict[str, Any]]
 
 
-def search(
+def train_and_choose(
     name: str,
     train: WeightedRows,
     validation: WeightedRows,
+    *,
     preset: Preset,
     settings: Mapping[str, float] | None = None,
     grid: Mapping[str, Sequence[float]] | None = None,
     attack: ERAttack | None = None,
     seed: int = 0,
     objective: OwnObjective | None = None,
-) -> Found:
+) -> Chosen:
     """Train by a method of `find_method`.
 
     Given settings are used as they are, and the epoch with the lowest validation loss is kept. Without them every
@@ -116,8 +117,8 @@ def search(
     if searched or method.retrains:
         vanilla = run("vanilla", {}, None)
     if not searched:
-        given = method.settings(settings or {})
-        return Found(run(name, given, objective), given, [])
+        values = method.settings(settings or {})
+        return Chosen(run(name, values, objective), values, [])
     assert vanilla is not None
     threshold = preset.threshold(vanilla.auc)
     attack = attack or ERAttack(k=preset.k, radius=preset.radius, steps=preset.attack_steps)
@@ -145,12 +146,12 @@ def search(
             "vanilla_auc": vanilla.auc,
             "passed": trials[number].passed,
             "precision": trials[number].precision,
-            "worst": trials[number].worst,
+            "worst": float("nan") if trials[number].worst is None else trials[number].worst,
             "chosen": number == best,
         }
         for number, values in enumerate(tried)
     ]
-    return Found(fits[best], tried[best], records)
+    return Chosen(fits[best], tried[best], records)
 
 
 def _judged(fits: Mapping[int, FitResult], x: Tensor, attack: ERAttack) -> dict[int, Trial]:

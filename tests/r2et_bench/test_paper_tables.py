@@ -11,9 +11,9 @@ from r2et.errors import InputError
 from r2et_bench.formats import FORMATS, render
 from r2et_bench.honest import accurate, judge
 from r2et_bench.paper import paper_values
+from r2et_bench.paper_tables import LAYOUTS, NUMBERS, make_table, paired_p_value
 from r2et_bench.records import Store
 from r2et_bench.results import load_results
-from r2et_bench.tables import LAYOUTS, NUMBERS, make_table, paired_p_value
 
 
 def record(data, method, seed, auc, er, worst, passed=True, validation=0.9, threshold=0.89):

@@ -18,7 +18,7 @@ _GRAPHS = 64
 
 
 @dataclass(frozen=True)
-class Subject:
+class StudiedModel:
     """A trained model and everything a study needs to know about it."""
 
     model: nn.Module
@@ -60,7 +60,7 @@ class Outcome:
     arrays: dict[str, Tensor] = field(default_factory=dict)
 
 
-#: functions of a Subject and the settings that a plan gives them
+#: functions of a StudiedModel and the settings that a plan gives them
 STUDIES: Registry[Callable[..., Outcome]] = Registry(
     "study", "r2et.studies", package="r2et_bench.studies", base=Callable, instances=True
 )

@@ -45,7 +45,7 @@ def run(
 ) -> None:
     """Compute a benchmark; what is there already is kept, and an interrupted run continues.
 
-    One JSON record a cell (data set, method, hyper-parameters, seed) goes to --records. Hyper-parameters are
+    One JSON record per cell (data set, method, hyper-parameters, seed) goes to --records. Hyper-parameters are
     chosen on the first seed by the paper's rule, with successive halving.
 
     Example: r2et bench run --preset smoke && r2et bench table honest
@@ -77,11 +77,11 @@ def run(
     if dry_run:
         _say_outlook(preset, job.outlook(), as_json=as_json)
         return
-    found = job()
+    counts = job()
     if as_json:
-        print_json({"preset": preset, "records": str(records), **found})
+        print_json({"preset": preset, "records": str(records), **counts})
     else:
-        typer.echo(f"{found['records']} records in {records / preset}, {found['failed']} with a failure")
+        typer.echo(f"{counts['records']} records in {records / preset}, {counts['failed']} with a failure")
         typer.echo(f"see them: r2et bench table honest --preset {preset} --records {records}")
 
 
@@ -122,21 +122,21 @@ def table(
         check_choice("format", form, FORMATS)
     chosen = _checked_format(form, output)
     results = load_results(Store(records, WORK), None if preset is None else [preset], data)
-    made = make_table(number, results)
+    shown = make_table(number, results)
     if as_json:
         from dataclasses import asdict
 
-        print_json(asdict(made))
+        print_json(asdict(shown))
         return
     if output is not None and chosen is not None:
-        write_text(output, render(made, chosen))
-        typer.echo(f"{made.heading}: written to {output}")
+        write_text(output, render(shown, chosen))
+        typer.echo(f"{shown.heading}: written to {output}")
         return
     if form is not None:
-        typer.echo(render(made, form), nl=False)
+        typer.echo(render(shown, form), nl=False)
         return
-    typer.echo(made.heading)
-    for section in made.sections:
+    typer.echo(shown.heading)
+    for section in shown.sections:
         headings, cells = section.grid()
         lines = [[cell if isinstance(cell, str) else cell.own() for cell in line] for line in cells]
         if _width([headings, *lines]) > shutil.get_terminal_size().columns:
@@ -145,7 +145,7 @@ def table(
         print_table(section.title, headings, lines)
         for note in section.notes:
             typer.echo(note)
-    for failure in made.failures():
+    for failure in shown.failures():
         typer.echo(f"failed: {failure}")
 
 

@@ -115,25 +115,25 @@ class Run:
         self, name: str, chosen: Mapping[str, Settings], vanilla: Mapping[tuple[str, int], Cell]
     ) -> list[tuple[Cell, Cell]]:
         """Retrained models (Table 8) and models with other numbers of pairs (Fig. 9)."""
-        found = []
+        further = []
         for method in self.plan.retrained:
             for seed in range(min(self.plan.further_seeds, self.plan.seeds_of(method))):
                 cell = self._cell(name, method, chosen[method], seed, retrained=True)
-                found.append((cell, vanilla[name, seed]))
+                further.append((cell, vanilla[name, seed]))
         for method, settings in self.plan.lighter.get(name, {}).items():
             for seed in range(min(3, self.plan.seeds)):
                 cell = self._cell(name, method, settings, seed)
                 if cell.settings != chosen[method]:
                     self._lighter.add(cell)
-                    found.append((cell, vanilla[name, seed]))
+                    further.append((cell, vanilla[name, seed]))
         for method, data in self.plan.pairs.items():
             if name in data:
                 k = preset_of(name, self.plan.preset).k
                 for pairs in range(1, k + 1):
                     for seed in range(min(self.plan.further_seeds, self.plan.seeds)):
                         cell = self._cell(name, method, chosen.get(method, {}), seed)
-                        found.append((replace(cell, boundary_pairs=pairs), vanilla[name, seed]))
-        return found
+                        further.append((replace(cell, boundary_pairs=pairs), vanilla[name, seed]))
+        return further
 
     def _cell(
         self, data: str, method: str, settings: Mapping[str, float], seed: int, retrained: bool = False
@@ -329,10 +329,10 @@ def failures(record: Record) -> dict[str, str]:
     >>> failures({"training": {}, "studies": {"worst": {"error": "MemoryError: "}}})
     {'worst': 'MemoryError: '}
     """
-    found = {name: entry["error"] for name, entry in record["studies"].items() if "error" in entry}
+    errors = {name: entry["error"] for name, entry in record["studies"].items() if "error" in entry}
     if "error" in record["training"]:
-        found["training"] = record["training"]["error"]
-    return found
+        errors["training"] = record["training"]["error"]
+    return errors
 
 
 def describe(job: Job) -> str:

@@ -21,7 +21,7 @@ from r2et_bench.worker import Job, give_up, perform
 
 #: called after each job
 Done = Callable[[Job], None]
-#: a worker that dies (out of memory, a signal) is tried so many times in all
+#: a worker that dies (out of memory, a signal) is tried this many times in all
 ATTEMPTS = 3
 
 
@@ -49,7 +49,7 @@ class LocalExecutor(Executor):
         check_count("processes", self.processes)
 
     def run(self, jobs: Sequence[Job], done: Done) -> None:
-        """One process a job: what one of them breaks, it breaks for itself."""
+        """One process per job: what one of them breaks, it breaks for itself."""
         context = _context()
         waiting = deque((job, 1) for job in jobs)
         running: dict[BaseProcess, tuple[Job, int]] = {}
@@ -99,7 +99,7 @@ class RayExecutor(Executor):
         check_count("processes", self.processes)
 
     def run(self, jobs: Sequence[Job], done: Done) -> None:
-        """One task a job; Ray tries it again when its worker dies."""
+        """One task per job; Ray tries it again when its worker dies."""
         try:
             import ray
         except ImportError as error:

@@ -162,15 +162,15 @@ def tradeoff(results: Results, store: Store) -> "Figure":
 
 def kprime(results: Results, store: Store) -> "Figure":
     """P@k against k', the number of boundary pairs (Fig. 9)."""
-    found: dict[str, dict[int, list[float]]] = {}
+    curves: dict[str, dict[int, list[float]]] = {}
     for (data, _, role), row in results.rows.items():
         if role.startswith("pairs="):
             values = list(row.values("attacks/ERAttack").values())
-            found.setdefault(data, {})[int(role.removeprefix("pairs="))] = values
-    found = {data: {k: values for k, values in curve.items() if values} for data, curve in found.items()}
-    _check([data for data, curve in found.items() if curve], "kprime")
-    figure, axes = _grid(1, len(found), 4.6, 3.2)
-    for axis, (data, curve) in zip(axes[0], found.items(), strict=True):
+            curves.setdefault(data, {})[int(role.removeprefix("pairs="))] = values
+    curves = {data: {k: values for k, values in curve.items() if values} for data, curve in curves.items()}
+    _check([data for data, curve in curves.items() if curve], "kprime")
+    figure, axes = _grid(1, len(curves), 4.6, 3.2)
+    for axis, (data, curve) in zip(axes[0], curves.items(), strict=True):
         sizes = sorted(curve)
         means = [100 * statistics.mean(curve[k]) for k in sizes]
         spread = [100 * statistics.stdev(curve[k]) if len(curve[k]) > 1 else 0.0 for k in sizes]
@@ -208,16 +208,16 @@ def magnitude(results: Results, store: Store) -> "Figure":
 
 def time(results: Results, store: Store) -> "Figure":
     """Time of an epoch over that of Vanilla, one bar a method and data set."""
-    found: dict[str, dict[str, float]] = {}
+    costs: dict[str, dict[str, float]] = {}
     for data in results.data:
         vanilla = results.row(data, "vanilla")
         for row in results.of(data):
             cost = row.cost(vanilla)
             if cost is not None and row.method not in ("vanilla", "linear"):
-                found.setdefault(data, {})[row.title] = cost
-    _check(found, "time")
-    figure, axes, _ = _panels(len(found), 3, 3.9, 2.8)
-    for axis, (data, bars) in zip(axes, found.items(), strict=True):
+                costs.setdefault(data, {})[row.title] = cost
+    _check(costs, "time")
+    figure, axes, _ = _panels(len(costs), 3, 3.9, 2.8)
+    for axis, (data, bars) in zip(axes, costs.items(), strict=True):
         titles = list(bars)[::-1]
         colours = [OURS if title.startswith("R2ET") else OTHER for title in titles]
         axis.barh(titles, [bars[title] for title in titles], color=colours)
@@ -252,8 +252,8 @@ def pareto(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     return front
 
 
-def _check(found: Sequence[Any] | dict[str, Any], name: str) -> None:
-    if not found:
+def _check(drawn: Sequence[Any] | dict[str, Any], name: str) -> None:
+    if not drawn:
         raise InputError(
             f"no record has what figure {name!r} shows: choose another --preset or run `r2et bench run`"
         )

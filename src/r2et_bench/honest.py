@@ -95,8 +95,8 @@ def judge(data: str, results: Results) -> Verdict:
         passing = [row for row in competing if (_mean(row, "prediction/auc") or 0.0) >= bar]
         above = max(passing, key=lambda row: _mean(row, "worst/precision") or 0.0, default=None)
         if not beats and not enough and above is not None:
-            found = 100 * (_mean(above, "worst/precision") or 0.0), _mean(above, "prediction/auc")
-            text += f". The most stable row that is: {above.title}, P@k {found[0]:.1f} at {found[1]:.4f}"
+            figures = 100 * (_mean(above, "worst/precision") or 0.0), _mean(above, "prediction/auc")
+            text += f". The most stable row that is: {above.title}, P@k {figures[0]:.1f} at {figures[1]:.4f}"
     return Verdict(winner, enough, beats, above, text + ".")
 
 

@@ -53,8 +53,8 @@ def _tabular(data: str) -> bool:
 
 def _sizes(data: str) -> list[Column]:
     sizes, own = ((2, 5), 8) if _tabular(data) else ((10, 30), 50)
-    found = [Column(f"k = {k}", f"sizes/k={k}", place) for place, k in enumerate(sizes)]
-    return [*found, Column(f"k = {own}", "attacks/ERAttack", 2)]
+    columns = [Column(f"k = {k}", f"sizes/k={k}", place) for place, k in enumerate(sizes)]
+    return [*columns, Column(f"k = {own}", "attacks/ERAttack", 2)]
 
 
 _AUC = Column("test AUC", "prediction/auc", scale=1, digits=4, best=None)
@@ -172,9 +172,9 @@ def _section(number: str, layout: Layout, data: str, results: Results) -> Sectio
         marks = _marks(column, [row for row in rows.values() if row is not None])
         for method, row in rows.items():
             entry = entry_of(row, column.path, column.scale, column.digits)
-            given = paper.get(method, ())
-            if column.place is not None and column.place < len(given):
-                entry = replace(entry, paper=given[column.place])
+            printed = paper.get(method, ())
+            if column.place is not None and column.place < len(printed):
+                entry = replace(entry, paper=printed[column.place])
             entries[method].append(replace(entry, best=method in marks.best, dagger=method == marks.dagger))
     titles = {row.method: row.title for role in ("main", "retrained") for row in results.of(data, role)}
     failed = {method: row for method in methods if (row := results.row(data, method)) is not None}

@@ -17,7 +17,7 @@ class Study:
         name: of `r2et_bench.studied.STUDIES`, or `package.module:function`, which is imported.
         settings: its arguments.
         methods: measured on these; None = on all.
-        seeds: measured on so many first seeds; None = on all.
+        seeds: measured on this many first seeds; None = on all.
         retrained: measured on retrained models too.
         lighter: measured on the second row of a method too.
     """
@@ -59,7 +59,7 @@ class Plan:
         further_seeds: how many seeds these two get.
         lighter: of some data sets and methods, hyper-parameters of a second row of the honest table, with less
             stability and more accuracy than the rule chooses.
-        limit: of the training rows, so many are used; None = all.
+        limit: of the training rows, this many are used; None = all.
         apart: shown only when asked for by name: another plan has the same data, or it is a toy.
     """
 

@@ -1,4 +1,4 @@
-"""Where results are kept: one JSON record a cell, written in one piece, and what is too large for it beside it."""
+"""Where results are kept: one JSON record per cell, written in one piece, and beside it what is too large."""
 
 import json
 import os
@@ -30,7 +30,7 @@ class Store:
     """The folders of a benchmark.
 
     Args:
-        records: small JSON files, one a cell and one a search, in a folder a plan: what is committed.
+        records: small JSON files, one per cell and one per search, in a folder per plan: what is committed.
         work: models, unfinished training runs and per-sample arrays: what is not.
     """
 

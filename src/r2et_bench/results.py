@@ -31,7 +31,7 @@ DATA_TITLES = {
 
 @dataclass(frozen=True)
 class Row:
-    """The records of one method on one data set, one a seed.
+    """The records of one method on one data set, one per seed.
 
     Attributes:
         data, method: of which.
@@ -62,12 +62,12 @@ class Row:
 
     def values(self, path: str) -> dict[int, float]:
         """A number by seed; `path` is a study and a name in its values, e.g. "attacks/ERAttack"."""
-        found = {}
+        by_seed = {}
         for record in self.records:
             value = _look_up(record, path)
             if isinstance(value, int | float) and not isinstance(value, bool):
-                found[int(record["cell"]["seed"])] = float(value)
-        return found
+                by_seed[int(record["cell"]["seed"])] = float(value)
+        return by_seed
 
     def first(self, path: str, kind: Any = Any) -> Any:
         """A value of some kind, of the first seed that has one; None if none has."""
@@ -79,8 +79,8 @@ class Row:
         """Why there is no such number, if something failed."""
         study = path.split("/")[0]
         for record in self.records:
-            found = failures(record)
-            why = found.get("training") or found.get(study)
+            errors = failures(record)
+            why = errors.get("training") or errors.get(study)
             if why:
                 return why
         return None
@@ -126,9 +126,9 @@ class Results:
 
     def of(self, data: str, role: str = "main") -> list[Row]:
         """The rows of a data set, in the order of its plan."""
-        found = [row for (name, _, kind), row in self.rows.items() if (name, kind) == (data, role)]
+        rows = [row for (name, _, kind), row in self.rows.items() if (name, kind) == (data, role)]
         order = PLANS[self.plans[data]].methods
-        return sorted(found, key=lambda row: order.index(row.method) if row.method in order else len(order))
+        return sorted(rows, key=lambda row: order.index(row.method) if row.method in order else len(order))
 
     def main(self) -> list[Row]:
         """The rows of all data sets."""
@@ -149,7 +149,7 @@ def load_results(store: Store, plans: Iterable[str] | None = None, data: Iterabl
     """
     there = [name for name in PLANS if name in store.plans()]
     wanted = list(plans) if plans is not None else [name for name in there if not PLANS[name].apart] or there[:1]
-    found: dict[tuple[str, str, str], Row] = {}
+    rows: dict[tuple[str, str, str], Row] = {}
     searches: dict[tuple[str, str], Record] = {}
     sources: dict[str, str] = {}
     only = None if data is None else set(data)
@@ -169,16 +169,16 @@ def load_results(store: Store, plans: Iterable[str] | None = None, data: Iterabl
                 sources[entry["data"]] = plan
         for key, records in groups.items():
             known = tuple(record for record in records if record is not None)
-            found[key] = Row(*key[:2], known, len(records), key[2])
+            rows[key] = Row(*key[:2], known, len(records), key[2])
         for record in store.all(plan):
             if record["kind"] == "search":
                 searches[record["data"], record["method"]] = record
-    if not found:
+    if not rows:
         raise InputError(
             f"there are no records{'' if only is None else f' of {sorted(only)}'} in {str(store.records)!r}: "
             "compute some with `r2et bench run`"
         )
-    return Results(found, searches, sources)
+    return Results(rows, searches, sources)
 
 
 def _cell_record(store: Store, plan: str, entry: Record) -> Record | None:
@@ -213,17 +213,17 @@ def entry_of(row: Row | None, path: str, scale: float = 1.0, digits: int = 4) ->
 
 
 def _processor_time(row: Row) -> float | None:
-    found = [
+    seconds = [
         record[TIMING]["training"] / record["training"]["epochs"]
         for record in row.records
         if record["cell"]["seed"] > 0 and record["training"].get("epochs") and "training" in record[TIMING]
     ]
-    return statistics.median(found) if found else None
+    return statistics.median(seconds) if seconds else None
 
 
 def _clock_time(row: Row) -> float | None:
-    found = [record[TIMING].get("seconds an epoch", 0.0) for record in row.records]
-    return statistics.median(found) if found else None
+    seconds = [record[TIMING].get("seconds an epoch", 0.0) for record in row.records]
+    return statistics.median(seconds) if seconds else None
 
 
 def _look_up(record: Record, path: str) -> Any:

@@ -19,7 +19,7 @@ from r2et_bench.worker import surroundings
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: the one that is shown is the most typical of so many test inputs
+#: the one that is shown is the most typical of this many test inputs
 PICTURED = 16
 
 
@@ -41,15 +41,15 @@ def saliency(results: Results, store: Store, method: str = "vanilla") -> "Figure
             drawn = result.before[shown, 0], result.after[shown, 0], dataset.layout, dataset.k
             return report.connectome_circle(*drawn, title=title)
         if isinstance(dataset.layout, ImageLayout) and not isinstance(preset.explainer, Activation):
-            found = _pictured(models, store, dataset, preset)
-            shown = found[0][2]
+            pictured = _pictured(models, store, dataset, preset)
+            shown = pictured[0][2]
             return report.saliency_grid(
                 dataset.test.x[shown],
                 dataset.layout,
-                torch.stack([result.before[shown] for _, result, _ in found]),
-                torch.stack([result.after[shown] for _, result, _ in found]),
+                torch.stack([result.before[shown] for _, result, _ in pictured]),
+                torch.stack([result.after[shown] for _, result, _ in pictured]),
                 dataset.k,
-                titles=[title for title, _, _ in found],
+                titles=[title for title, _, _ in pictured],
             )
     raise InputError(
         f"saliency maps need image or graph data and its trained models, and {str(store.work)!r} holds none: run "
@@ -72,7 +72,7 @@ def _pictured(
     """Each model's attacked test inputs, and which is shown: where all do about as they do on the mean."""
     attack = ERAttack(k=dataset.k, radius=preset.radius, steps=preset.attack_steps, explainer=preset.explainer)
     x = dataset.test.x[:PICTURED]
-    found = {title: attack(load_model(store.model(cell))[0], x, seed=0) for title, cell in models.items()}
-    precision = torch.stack([result.precision for result in found.values()])
+    attacked = {title: attack(load_model(store.model(cell))[0], x, seed=0) for title, cell in models.items()}
+    precision = torch.stack([result.precision for result in attacked.values()])
     shown = int((precision - precision.mean(1, keepdim=True)).abs().sum(0).argmin())
-    return [(title, result, shown) for title, result in found.items()]
+    return [(title, result, shown) for title, result in attacked.items()]

@@ -54,7 +54,7 @@ class StudiedModel:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a study found: numbers for the record, and arrays (N, ...) with one entry an input."""
+    """What a study found: numbers for the record, and arrays (N, ...) with one entry per input."""
 
     values: dict[str, Any]
     arrays: dict[str, Tensor] = field(default_factory=dict)

@@ -14,7 +14,7 @@ class Tracker(Protocol):
 
 
 class MLflowTracker:
-    """One MLflow run a cell, where MLflow is configured to log: settings as parameters, numbers as metrics."""
+    """One MLflow run per cell, where MLflow is configured to log: settings as parameters, numbers as metrics."""
 
     def __init__(self) -> None:
         try:

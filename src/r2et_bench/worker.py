@@ -41,7 +41,7 @@ class Job:
         cell: as `Cell.to_dict` describes it.
         vanilla: the cell of the vanilla model of the same seed; None for models that need none.
         studies: what to measure.
-        rung: train only so many epochs and judge the model for the search; None = train to the end.
+        rung: train only this many epochs and judge the model for the search; None = train to the end.
         selection: how the search judges: rows and steps.
     """
 
@@ -259,8 +259,8 @@ def study_content(study: Study) -> dict[str, Any]:
 
 def _is_wanted(record: Record, study: Study) -> bool:
     """Whether a study is missing from a record, or was made with other settings."""
-    found = record["studies"].get(study.name)
-    return found is None or found["settings"] != dict(study.settings)
+    entry = record["studies"].get(study.name)
+    return entry is None or entry["settings"] != dict(study.settings)
 
 
 def _blank(cell: Cell) -> Record:

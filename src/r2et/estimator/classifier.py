@@ -66,10 +66,10 @@ class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             What is left out has the method's default.
         grid: values of each hyper-parameter to choose from; None = a small grid.
         hidden: width of each hidden layer.
-        epochs: at most so many passes over the rows.
+        epochs: at most this many passes over the rows.
         lr: learning rate.
-        batch_size: rows a step; "auto" = a fifth of the training rows, between 32 and 256.
-        patience: stop after so many epochs without a lower validation loss; None = never.
+        batch_size: rows per step; "auto" = a fifth of the training rows, between 32 and 256.
+        patience: stop after this many epochs without a lower validation loss; None = never.
         validation_fraction: share of the rows that is held out, of each class.
         categorical_features: columns that are categorical though they hold numbers: names, numbers, or a mask.
         class_weight: "balanced", or a dict from class to weight; multiplied with `sample_weight`.
@@ -87,7 +87,7 @@ class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         settings_: hyper-parameters that were used.
         candidates_: one row for each model the rule chose from; empty if there was no search. `worst` is measured
             only where `precision` is equal to three digits.
-        history_: one row an epoch of the chosen model.
+        history_: one row per epoch of the chosen model.
         sanity_: whether a linear model is as good; print it.
 
     >>> from sklearn.datasets import load_breast_cancer
@@ -200,7 +200,7 @@ class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             del self.feature_names_in_
 
     def _preset(self, k: int, rows: int) -> Preset:
-        """How to train on so many rows."""
+        """How to train on this many rows."""
         schedule = Schedule(
             epochs=whole(self.epochs),
             lr=self.lr,

@@ -31,10 +31,10 @@ def complete(outline: Outline, shape: Sequence[int], classes: int) -> dict[str, 
     if classes != 2:
         raise InputError(f"a Siamese net has the classes 'different' and 'same', got {classes} classes")
     embedding = outline["embedding"]
-    made = {"classes": None, **embedding, **_from_data(embedding["name"], shape[1:])}
+    complete_embedding = {"classes": None, **embedding, **_from_data(embedding["name"], shape[1:])}
     # at the end, as in the models' own descriptions
-    made["classes"] = made.pop("classes")
-    return {**outline, "embedding": made}
+    complete_embedding["classes"] = complete_embedding.pop("classes")
+    return {**outline, "embedding": complete_embedding}
 
 
 def with_activation(outline: Outline, activation: str, beta: float | None) -> dict[str, Any]:

@@ -26,7 +26,7 @@ class Schedule:
     """How long and how fast.
 
     Args:
-        epochs: at most so many.
+        epochs: at most this many.
         lr: learning rate.
         batch_size: not stated in the paper.
         patience: of early stopping; None = never.

@@ -1,1 +1,1 @@
-"""What is measured on a trained model: a file with one function a study, found by the registry `STUDIES`."""
+"""What is measured on a trained model: a file with one function per study, found by the registry `STUDIES`."""

@@ -30,7 +30,7 @@ def masking(studied: StudiedModel, rows: int, directions: int = 5000, budget: Bu
     random = unit(torch.randn(directions, *x.shape[1:], generator=generator))
     others = studied.data.train.x[:directions]
     attacked = WorstCase(**shared, budget=budget)(studied.model, x, seed=1)
-    found = {
+    figures = {
         f"WorstCase {budget}": float(attacked.precision.mean()),
         "random directions": float(_worst(studied, x, lambda row: random).mean()),
         "towards training inputs": float(_worst(studied, x, lambda row: unit(others - row)).mean()),
@@ -39,7 +39,7 @@ def masking(studied: StudiedModel, rows: int, directions: int = 5000, budget: Bu
     for beta in SOFTER:
         moved = BoundaryAttack(**shared, steps=200, restarts=3)(_softer(studied.model, beta), x, seed=0).x
         carried = torch.minimum(carried, _precision(studied, x, moved, k))
-    return Outcome({**found, "carried over from softer copies": float(carried.mean()), "inputs": len(x)})
+    return Outcome({**figures, "carried over from softer copies": float(carried.mean()), "inputs": len(x)})
 
 
 def _worst(studied: StudiedModel, x: Tensor, directions: Callable[[Tensor], Tensor]) -> Tensor:
@@ -55,10 +55,10 @@ def _precision(studied: StudiedModel, x: Tensor, moved: Tensor, k: int) -> Tenso
     """P@k of moved inputs (N, *features) against x, 1 where the prediction changed, (N,)."""
     target = prediction(studied.model, x)
     explainer = studied.preset.explainer
-    found = precision_at_k(explainer(studied.model, x, target), explainer(studied.model, moved, target), k)
+    precision = precision_at_k(explainer(studied.model, x, target), explainer(studied.model, moved, target), k)
     with torch.no_grad():
         kept = predicted_class(studied.model(moved)) == target
-    return torch.where(kept, found, 1.0)
+    return torch.where(kept, precision, 1.0)
 
 
 def _softer(model: nn.Module, beta: float) -> nn.Module:

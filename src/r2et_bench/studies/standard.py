@@ -52,7 +52,7 @@ def attacks(
     shared = {**studied.attack, **({} if steps is None else {"steps": steps})}
     kinds: list[type[Attack]] = [ERAttack, *([MSEAttack] if mse else [])]
     kinds += [ATTACKS.find(name).thing for name in also]
-    found = {
+    results = {
         attack.__name__: attack(**shared)(
             studied.model, studied.inputs(rows), seed=0, chunk_size=studied.chunk_size
         )
@@ -60,13 +60,13 @@ def attacks(
     }
     return Outcome(
         {
-            **{name: float(result.precision.mean()) for name, result in found.items()},
-            **{f"{name} error": _standard_error(result.precision) for name, result in found.items()},
+            **{name: float(result.precision.mean()) for name, result in results.items()},
+            **{f"{name} error": _standard_error(result.precision) for name, result in results.items()},
             "inputs": len(studied.inputs(rows)),
         },
         {
             f"{name}.{part}": getattr(result, part)
-            for name, result in found.items()
+            for name, result in results.items()
             for part in ("precision", "distance")
         },
     )
@@ -75,12 +75,12 @@ def attacks(
 @STUDIES.register("sizes")
 def sizes(studied: StudiedModel, rows: int, sizes: Sequence[int], steps: int) -> Outcome:
     """P@k under ERAttack for other k (Table 7); the attack is told the k it is judged by."""
-    found = {}
+    figures = {}
     for k in sizes:
         attack = ERAttack(**{**studied.attack, "k": k, "steps": steps})
         result = attack(studied.model, studied.inputs(rows), seed=0, chunk_size=studied.chunk_size)
-        found[f"k={k}"] = float(result.precision.mean())
-    return Outcome(found)
+        figures[f"k={k}"] = float(result.precision.mean())
+    return Outcome(figures)
 
 
 @STUDIES.register("worst")
@@ -174,13 +174,15 @@ def explainers(studied: StudiedModel, rows: int, steps: int, also: Sequence[str]
         "IG": IntegratedGradients(**shared, baseline=_zero(studied.data)),
         **{name: EXPLAINERS.create(name, **shared) for name in also},
     }
-    found: dict[str, Any] = {"inputs": len(studied.inputs(rows))}
+    figures: dict[str, Any] = {"inputs": len(studied.inputs(rows))}
     for name, other in kinds.items():
         attack = ERAttack(**{**studied.attack, "steps": steps, "explainer": other})
         # fifty points an input are evaluated together
         chunk = max(1, studied.chunk_size // 50)
-        found[name] = float(attack(studied.model, studied.inputs(rows), seed=0, chunk_size=chunk).precision.mean())
-    return Outcome(found)
+        figures[name] = float(
+            attack(studied.model, studied.inputs(rows), seed=0, chunk_size=chunk).precision.mean()
+        )
+    return Outcome(figures)
 
 
 @STUDIES.register("faithfulness")
@@ -214,18 +216,18 @@ def regularisers(studied: StudiedModel, rows: int) -> Outcome:
         untrained = method.network(data.train.x.shape[1:], len(data.class_names), values, preset.architecture)
     models = {"untrained": untrained, "vanilla": studied.vanilla, "trained": studied.model}
     x, y = data.validation.x[:rows], data.validation.y[:rows]
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     for name, model in models.items():
         if model is not None:
             with evaluating(model):
                 parts = objective.evaluate(model, x, y, torch.Generator().manual_seed(0), step=0).parts
-            found[name] = {part: float(value) for part, value in parts.items() if part != "cross-entropy"}
-    return Outcome(found)
+            figures[name] = {part: float(value) for part, value in parts.items() if part != "cross-entropy"}
+    return Outcome(figures)
 
 
 @STUDIES.register("magnitude")
 def magnitude(studied: StudiedModel, rows: int, points: int) -> Outcome:
-    """The mean magnitude by rank, in units of the largest (Fig. 8), at so many ranks."""
+    """The mean magnitude by rank, in units of the largest (Fig. 8), at this many ranks."""
     scores = studied.preset.explainer(studied.model, studied.inputs(rows)).abs()
     ordered = scores.sort(-1, descending=True).values
     mean = (ordered / ordered[..., :1]).reshape(-1, ordered.shape[-1]).nan_to_num(0.0).mean(0)

@@ -8,17 +8,17 @@ if TYPE_CHECKING:
     from r2et_bench.cells import Cell
     from r2et_bench.driver import Run
     from r2et_bench.executors import Executor, LocalExecutor, RayExecutor, find_executor
-    from r2et_bench.plans import PLANS, Plan, Study, find_plan
+    from r2et_bench.plans import PLANS, BenchmarkPlan, Study, find_plan
     from r2et_bench.records import Store
     from r2et_bench.trackers import MLflowTracker, Tracker
 
 __all__ = [
     "PLANS",
+    "BenchmarkPlan",
     "Cell",
     "Executor",
     "LocalExecutor",
     "MLflowTracker",
-    "Plan",
     "RayExecutor",
     "Run",
     "Store",
@@ -35,7 +35,7 @@ _HOMES = {
     "Executor": "executors",
     "LocalExecutor": "executors",
     "MLflowTracker": "trackers",
-    "Plan": "plans",
+    "BenchmarkPlan": "plans",
     "RayExecutor": "executors",
     "Run": "driver",
     "Store": "records",

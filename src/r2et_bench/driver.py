@@ -11,7 +11,7 @@ from r2et.recipes import Trial, find_method
 from r2et.recipes.halving import Halving, Step, candidates, rung_epochs, settle
 from r2et_bench.cells import Cell, cell_from, describe_preset, search_key
 from r2et_bench.executors import Executor
-from r2et_bench.plans import Plan, Study
+from r2et_bench.plans import BenchmarkPlan, Study
 from r2et_bench.records import Record, Store
 from r2et_bench.trackers import Tracker
 from r2et_bench.worker import Job, preset_of, rung_result, study_content, trial_content
@@ -35,7 +35,7 @@ class Run:
         progress: show progress bars.
     """
 
-    plan: Plan
+    plan: BenchmarkPlan
     store: Store
     executor: Executor
     full_grid: bool = False
@@ -47,7 +47,7 @@ class Run:
     _lighter: set[Cell] = field(init=False, repr=False, default_factory=set)
 
     def __post_init__(self) -> None:
-        check_kind("plan", self.plan, Plan, 'r2et_bench.find_plan("smoke")')
+        check_kind("plan", self.plan, BenchmarkPlan, 'r2et_bench.find_plan("smoke")')
         check_kind("store", self.store, Store, "r2et_bench.Store(records, work)")
         check_kind("executor", self.executor, Executor, "r2et_bench.LocalExecutor(2)")
 

@@ -35,7 +35,7 @@ class Study:
 
 
 @dataclass(frozen=True)
-class Plan:
+class BenchmarkPlan:
     """A benchmark.
 
     Args:
@@ -133,10 +133,10 @@ def _image_studies(
     )
 
 
-PLANS: dict[str, Plan] = {
+PLANS: dict[str, BenchmarkPlan] = {
     plan.name: plan
     for plan in (
-        Plan(
+        BenchmarkPlan(
             name="paper-tabular",
             data=("adult", "bank", "compas"),
             methods=_ALL,
@@ -154,7 +154,7 @@ PLANS: dict[str, Plan] = {
                 for name in ("adult", "bank", "compas")
             },
         ),
-        Plan(
+        BenchmarkPlan(
             name="mnist",
             data=("mnist-pairs",),
             methods=_IMAGES,
@@ -169,7 +169,7 @@ PLANS: dict[str, Plan] = {
                 Study("correlation", {"rows": 60, "flip_below": 0.8}, methods=("r2et",), seeds=1),
             ),
         ),
-        Plan(
+        BenchmarkPlan(
             name="mnist-paper",
             data=("mnist-pairs",),
             methods=("vanilla", "r2et", "r2et-sf"),
@@ -178,7 +178,7 @@ PLANS: dict[str, Plan] = {
             studies=_image_studies(rows=200, few=50, steps=50),
             apart=True,
         ),
-        Plan(
+        BenchmarkPlan(
             name="cifar10",
             data=("cifar10",),
             methods=_IMAGES,
@@ -186,7 +186,7 @@ PLANS: dict[str, Plan] = {
             rungs=(1.0,),
             studies=_image_studies(rows=40, few=8, steps=30, mse=False, sizes=False),
         ),
-        Plan(
+        BenchmarkPlan(
             name="abide",
             data=("abide",),
             methods=_IMAGES,
@@ -203,14 +203,14 @@ PLANS: dict[str, Plan] = {
                 ),
             ),
         ),
-        Plan(
+        BenchmarkPlan(
             name="oct",
             data=("oct",),
             methods=("vanilla", "r2et", "r2et-sf"),
             rungs=(1.0,),
             studies=_image_studies(rows=40, few=12, steps=30, mse=False, faithfulness=False, sizes=False),
         ),
-        Plan(
+        BenchmarkPlan(
             name="smoke",
             apart=True,
             data=("breast-cancer",),
@@ -246,7 +246,7 @@ PLANS: dict[str, Plan] = {
 }
 
 
-def find_plan(name: str) -> Plan:
+def find_plan(name: str) -> BenchmarkPlan:
     """A plan by name; an unknown one is an InputError that lists all.
 
     >>> find_plan("smoke").data

@@ -16,7 +16,7 @@ from r2et.errors import CheckpointError, InputError
 from r2et.explainers import EXPLAINERS, Gradient
 from r2et.objectives import OBJECTIVES
 from r2et.predictors import open_model
-from r2et_bench import PLANS, Plan, Run, Store, Study
+from r2et_bench import PLANS, BenchmarkPlan, Run, Store, Study
 from r2et_bench.executors import Executor
 from r2et_bench.paper_tables import make_table
 from r2et_bench.results import load_results
@@ -238,7 +238,7 @@ class Here(Executor):
 
 
 def test_they_have_a_cell_in_the_benchmark(toys, tmp_path, monkeypatch):
-    plan = Plan(
+    plan = BenchmarkPlan(
         name="toys",
         data=("breast-cancer",),
         methods=("vanilla", "calm"),

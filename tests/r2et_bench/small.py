@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from r2et.cli import main
-from r2et_bench import PLANS, Plan, Study
+from r2et_bench import PLANS, BenchmarkPlan, Study
 from r2et_bench.worker import Job, perform
 
-TINY: Plan = replace(
+TINY: BenchmarkPlan = replace(
     PLANS["smoke"],
     methods=("linear", "vanilla", "sp", "r2et-sf"),
     schedule={"epochs": 2, "batch_size": 128},

@@ -373,6 +373,10 @@ TRAINING = [
     row("bench.Run: plan", lambda: bench.Run("smoke", None, None), "plan='smoke'"),
     row("bench.Store: records", lambda: bench.Store("records", "work"), "records='records'", "Path"),
     row("bench.Cell: seed", lambda: bench.Cell("adult", "r2et", seed=-1), "seed=-1"),
-    row("bench.Plan: methods", lambda: bench.Plan("mine", ("adult",), "r2et", ()), "methods='r2et'"),
+    row(
+        "bench.BenchmarkPlan: methods",
+        lambda: bench.BenchmarkPlan("mine", ("adult",), "r2et", ()),
+        "methods='r2et'",
+    ),
     row("bench.Study: settings", lambda: bench.Study("worst", 5), "settings=5"),
 ]

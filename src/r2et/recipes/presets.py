@@ -78,7 +78,7 @@ class Preset:
     """
 
     name: PresetName
-    kind: str
+    kind: str = "tabular"
     architecture: Outline
     explainer: Explainer = field(default_factory=Gradient)
     k: int

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import runpy
 import sys
 import tomllib
 from importlib import metadata
@@ -67,6 +68,13 @@ def test_what_is_declared_is_imported():
     """A dependency that nothing imports is one too many."""
     declared = {distribution(entry) for entry in PROJECT["dependencies"]}
     assert declared <= foreign("r2et") | foreign("r2et_bench")
+
+
+def test_every_dependency_has_a_lower_bound_that_is_tested():
+    pins = runpy.run_path(str(ROOT / ".ci" / "lowest.py"))["lowest"](PROJECT["dependencies"])
+    assert {pin.partition("==")[0] for pin in pins} == {distribution(entry) for entry in PROJECT["dependencies"]}
+    workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
+    assert {"run": "make lowest"}.items() <= workflow["jobs"]["lowest"]["steps"][-1].items()
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ Random numbers follow from the seed of the run and the name of the test (or of t
 that a test draws the same ones alone, in any order and in any process.
 """
 
+import gc
 import zlib
 
 import pytest
@@ -27,6 +28,7 @@ def _own_seed(config: pytest.Config, name: str) -> int:
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """One seed for everything, hypothesis too."""
+    gc.disable()
     prepare()
     from hypothesis import settings
 
@@ -42,6 +44,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _how_to_repeat(config: pytest.Config) -> str:
     return f'random seed {_seed(config)}; to repeat this run: make test ARGS="--randomly-seed={_seed(config)}"'
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays: to look through all of it for garbage takes a tenth of the time."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

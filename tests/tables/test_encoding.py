@@ -134,7 +134,7 @@ def test_what_describes_no_column(entry):
         ([1j, 2j, 3j], "column 'bad' holds complex values such as"),
         (["a", 1, "b"], "column 'bad' mixes text and numbers .'a' in row 'x' and 1 in row 'y'"),
         ([{"a": 1}, 1, 2], r"column 'bad' holds \{'a': 1\} in row 'x'"),
-        ([10**400, 1, 2], "column 'bad' cannot be read as numbers"),
+        (np.array([10**400, 1, 2], dtype=object), "column 'bad' cannot be read as numbers"),
         ([1e308, -1e308, 1e308], "column 'bad' has values as large as 1e\\+308"),
     ],
 )

@@ -67,6 +67,6 @@ class InspectedModel:
             warnings.warn(
                 "the model has piecewise-linear layers that r2et.validate.smooth cannot replace: attacks see no "
                 "curvature there, and its explanations look more stable than they are",
-                stacklevel=2,
+                stacklevel=3,
             )
         return copy

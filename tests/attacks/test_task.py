@@ -8,8 +8,8 @@ from torch import nn
 
 from r2et import Domain
 from r2et.attacks import BoundaryAttack, ERAttack, Task
-from r2et.errors import ModelError
-from r2et.explainers import Gradient
+from r2et.errors import InputError, ModelError
+from r2et.explainers import Gradient, GradientTimesInput
 from tests.models_with_answers import mlp, normal
 
 ATTACK = ERAttack(k=2, radius=0.5, steps=3)
@@ -64,6 +64,13 @@ def test_attacks_on_a_shared_task_find_what_they_find_alone():
         assert torch.equal(shared[1].x, alone[0].x)
         assert torch.equal(shared[1].precision, alone[0].precision)
         assert [len(result.x) for result in shared] == [6, 6]
+
+
+def test_an_attack_on_another_explanation_needs_a_task_of_its_own():
+    task = Task.prepare(ATTACK, mlp(), normal(4, 6))
+    assert task.for_attack(replace(ATTACK, explainer=Gradient())).before is task.before
+    with pytest.raises(InputError, match=r"prepared for Gradient.*ERAttack attacks GradientTimesInput"):
+        task.for_attack(replace(ATTACK, explainer=GradientTimesInput()))
 
 
 def test_probabilities_are_refused():

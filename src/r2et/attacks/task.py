@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from r2et import ranking
 from r2et.attacks.inspected import InspectedModel
 from r2et.domain import Domain
+from r2et.errors import InputError
 from r2et.numerics.autograd import forward, unit
 from r2et.numerics.checks import check_logits
 from r2et.numerics.row_noise import row_normal
@@ -84,6 +85,10 @@ class Task:
 
     def for_attack(self, attack: "Attack", rows: Tensor | None = None) -> "Task":
         """The same for another attack with the same explainer, and with some rows alone, int64 (M,)."""
+        mine, other = self.attack.explainer, attack.explainer
+        # compared by their settings, because a baseline may be a tensor
+        if other is not mine and repr(other) != repr(mine):
+            raise InputError(f"the task was prepared for {mine!r}, and {type(attack).__name__} attacks {other!r}")
         if rows is None:
             return replace(self, attack=attack)
         parts = {name: getattr(self, name)[rows] for name in ("x", "logits", "target", "before")}

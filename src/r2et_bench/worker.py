@@ -22,6 +22,7 @@ from r2et.data import Dataset, Split
 from r2et.errors import InputError
 from r2et.files.reading import read_json, typed
 from r2et.files.writing import write_text
+from r2et.numerics.once import looking_once
 from r2et.recipes import Preset, Trial, find_method, find_preset, train_method
 from r2et.recipes.selection import judge
 from r2et.training import FitResult
@@ -77,6 +78,7 @@ class Job:
         )
 
 
+@looking_once()
 def perform(job: Job) -> None:
     """Do a job. An error of the cell is recorded, never raised: it is a result like any other."""
     torch.set_num_threads(1)

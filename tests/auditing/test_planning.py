@@ -2,6 +2,7 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -90,7 +91,9 @@ class Counting(nn.Module):
 
 
 def options(**changes):
-    chosen = dict.fromkeys(("radii", "domain", "chunk_size", "feature_names", "class_names", "layout", "attacks"))
+    chosen = dict.fromkeys(
+        ("radii", "domain", "chunk_size", "feature_names", "class_names", "row_names", "layout", "attacks")
+    )
     chosen |= {"k": 2, "explainer": r2et.explainers.Gradient(), "steps": 3, "budget": "fast", "seed": 0}
     return Options(**(chosen | {"progress": False, "name": "", "certificate": True} | changes))
 
@@ -128,3 +131,21 @@ def test_rows_at_once_are_limited_by_their_size():
     assert make_plan(models.Linear(2**14, 2).double(), wide, Y[:20], options()).chunk == 8
     assert make_plan(linear(), X, Y, options()).chunk == 512
     assert make_plan(linear(), X, Y, options(chunk_size=5)).chunk == 5
+
+
+def test_rows_are_called_by_their_names():
+    chosen = {"k": 2, "radii": (0.5,), "budget": "fast", "attacks": [], "certificate": False}
+    found = audit(linear(), X[:3], Y[:3], row_names=[7, "b", "c"], **chosen)
+    assert found.samples.row_names == ("7", "b", "c")
+    frame = pd.DataFrame(X[:3].numpy(), index=["x", "y", "z"])
+    assert make_plan(linear(), frame, Y[:3], options()).row_names == ("x", "y", "z")
+    assert make_plan(linear(), frame, Y[:3], options(row_names=[1, 2, 3])).row_names == ("1", "2", "3")
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [(["a"], "1 row names for 24 rows"), ("abc", "row_names='abc'"), (5, "row_names=5")],
+)
+def test_bad_names_of_rows(names, message):
+    with pytest.raises(InputError, match=message):
+        audit(linear(), X, Y, k=2, row_names=names)

@@ -49,6 +49,7 @@ class Options:
     progress: bool
     feature_names: Iterable[Any] | None
     class_names: Iterable[Any] | None
+    row_names: Iterable[Any] | None
     layout: Layout | None
     name: str
     certificate: bool
@@ -131,13 +132,24 @@ def make_plan(model: nn.Module, x: "Inputs", y: "Labels", options: Options) -> P
         x=rows.x,
         y=rows.y,
         columns=rows.columns,
-        row_names=rows.index,
+        row_names=_row_names(options.row_names, rows.index, len(rows.x)),
         options=options,
         radii=tuple(sorted(set(radii))),
         attacks=(*plain, worst),
         settings=settings,
         chunk=_rows_at_once(rows.x, options.chunk_size),
     )
+
+
+def _row_names(chosen: Iterable[Any] | None, index: tuple[str, ...], count: int) -> tuple[str, ...]:
+    if chosen is None:
+        return index
+    if isinstance(chosen, str) or not isinstance(chosen, Iterable):
+        raise InputError(f"row_names must be a list of one name per row, got row_names={quoted(chosen)}")
+    names = tuple(map(str, chosen))
+    if len(names) != count:
+        raise InputError(f"{len(names)} row names for {count} rows")
+    return names
 
 
 def _rows_at_once(x: Tensor, chunk_size: int | None) -> int:

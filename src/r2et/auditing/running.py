@@ -14,6 +14,7 @@ from r2et.auditing.planning import Options, make_plan
 from r2et.auditing.result import Audit
 from r2et.domain import Domain
 from r2et.explainers import Explainer, Gradient
+from r2et.numerics.once import looking_once
 
 if TYPE_CHECKING:
     from r2et.auditing.inputs import Inputs, Labels
@@ -35,6 +36,7 @@ def audit(
     progress: bool = False,
     feature_names: Iterable[Any] | None = None,
     class_names: Iterable[Any] | None = None,
+    row_names: Iterable[Any] | None = None,
     layout: Layout | None = None,
     name: str = "",
     certificate: bool = True,
@@ -61,6 +63,7 @@ def audit(
         feature_names: of the features of one input (or of what is ranked); None = a frame's columns, the layout's
             names, or numbers.
         class_names: in the order of the logits.
+        row_names: what the rows are called; None = a frame's index, or their numbers.
         layout: how the features of one input lie: an `r2et.data.ImageLayout` gives pictures in the report.
         name: of the model, for the report.
         certificate: certify the rows too (a sample of them if the network is large), where a sound method applies.
@@ -88,10 +91,12 @@ def audit(
         progress=progress,
         feature_names=feature_names,
         class_names=class_names,
+        row_names=row_names,
         layout=layout,
         name=name,
         certificate=certificate,
         attacks=attacks,
     )
-    plan = make_plan(model, x, y, options)
-    return collect(plan, run(plan))
+    with looking_once():
+        plan = make_plan(model, x, y, options)
+        return collect(plan, run(plan))

@@ -36,6 +36,7 @@ from r2et.estimator.inputs import (
     whole,
 )
 from r2et.explainers import Gradient
+from r2et.numerics.once import looking_once
 from r2et.numerics.values import check_flag, check_k
 from r2et.recipes import PRESETS, Preset, Schedule
 from r2et.recipes.methods import OwnObjective
@@ -136,6 +137,7 @@ class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     # --- fitting --------------------------------------------------------------------------------------------
 
+    @looking_once()
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "StableClassifier":
         """Train on a table.
 
@@ -249,6 +251,7 @@ class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """What the network `model_` sees, float64 (N, n); use it with the rest of r2et."""
         return self._encoded(X)[0]
 
+    @looking_once()
     def explain(self, X: Any, k: int | None = None, radius: bool = True) -> pd.DataFrame:
         """The k features that matter most for the prediction of each row.
 

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from r2et.errors import InputError, ModelError
+from r2et.numerics.once import once
 from r2et.numerics.values import check_kind, is_truth, quoted
 
 
@@ -27,6 +28,7 @@ def check_generator(generator: torch.Generator | None) -> None:
         check_kind("generator", generator, torch.Generator, "torch.Generator().manual_seed(0)")
 
 
+@once
 def check_inputs(x: Tensor, name: str = "x") -> None:
     """A non-empty batch (N, *features) of finite floating-point numbers."""
     if not isinstance(x, Tensor):
@@ -66,6 +68,7 @@ def check_differentiable_inputs(x: Tensor) -> None:
         )
 
 
+@once
 def check_labels(y: Tensor, rows: int, classes: int | None = None) -> None:
     """Integer class labels (N,), each in 0..classes-1."""
     if not isinstance(y, Tensor) or y.is_nested or y.dtype != torch.int64 or y.ndim != 1:

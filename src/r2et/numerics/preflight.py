@@ -17,6 +17,7 @@ from torch.nn.parameter import is_lazy
 from r2et.errors import InputError, ModelError, in_words
 from r2et.numerics.checks import check_logits
 from r2et.numerics.modes import buffers_kept, evaluating, random_states_kept
+from r2et.numerics.once import looking_once, once
 
 #: rows that the model is looked at on
 ROWS = 3
@@ -58,7 +59,7 @@ def measuring(model: nn.Module, x: Tensor, *, gradient: bool = True) -> Iterator
     r2et.errors.ModelError: the model cannot be run on inputs of shape (5, 4) and dtype torch.float32: ...
     """
     check_ready(model)
-    with evaluating(model):
+    with evaluating(model), looking_once():
         if id(model) in _HERE.models:
             yield
             return
@@ -105,6 +106,7 @@ def check_ready(model: object) -> None:
             )
 
 
+@once
 def preflight(model: nn.Module, x: Tensor, *, gradient: bool = True) -> None:
     """Raise a ModelError unless the model, in evaluation mode, runs on x (N, *features) and maps row by row."""
     check_tensors(model, x, gradient=gradient)
@@ -113,6 +115,7 @@ def preflight(model: nn.Module, x: Tensor, *, gradient: bool = True) -> None:
         raise ModelError(f"{problem.message}: {problem.repair}")
 
 
+@once
 def check_tensors(model: nn.Module, x: Tensor, *, gradient: bool = True) -> None:
     """Raise for numbers that are too coarse to rank by, and for tensors that autograd refuses."""
     named = {"x": x, **dict(model.named_parameters())}

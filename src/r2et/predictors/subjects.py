@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -68,13 +67,9 @@ class Subject:
 
     def audit(self, k: int | None = None, **options: Any) -> Audit:
         """`r2et.audit` of these rows, with the names of features and classes."""
-        x: Tensor | pd.DataFrame = self.x
-        if self.row_numbers:
-            # a frame, because it tells the report what its rows are called
-            x = pd.DataFrame(self.x.cpu().numpy(), index=pd.Index(self.row_numbers), columns=self.feature_names)
         finding = audit(
             self.model,
-            x,
+            self.x,
             self.y,
             k=self.k if k is None else k,
             explainer=self.explainer,
@@ -82,6 +77,7 @@ class Subject:
             chunk_size=self.rows_at_once,
             feature_names=self.feature_names or None,
             class_names=self.class_names or None,
+            row_names=self.row_numbers or None,
             layout=self.layout,
             name=self.name,
             **options,

@@ -53,8 +53,8 @@ def magnitude_by_rank(
     check_kind("scores", scores, Mapping, '{"Vanilla": scores}')
     if not scores:
         raise InputError("scores is empty: give explanations by the name of a method")
-    found = {name: read(values, f"scores[{name!r}]") for name, values in scores.items()}
-    shapes = {name: tuple(values.shape) for name, values in found.items()}
+    by_method = {name: read(values, f"scores[{name!r}]") for name, values in scores.items()}
+    shapes = {name: tuple(values.shape) for name, values in by_method.items()}
     if any(len(shape) < 2 for shape in shapes.values()) or len({shape[-1] for shape in shapes.values()}) > 1:
         raise InputError(f"explanations must be (N, n) with the same n, got {shapes}")
     n = next(iter(shapes.values()))[-1]
@@ -64,7 +64,7 @@ def magnitude_by_rank(
     axis = figure.add_subplot()
     places = np.arange(1, n + 1)
     top = 0.0
-    for number, (name, values) in enumerate(found.items()):
+    for number, (name, values) in enumerate(by_method.items()):
         ordered = values.reshape(-1, n).abs().sort(dim=-1, descending=True).values
         colour = _CURVES[number % len(_CURVES)]
         style = _STYLES[number % len(_STYLES)]

@@ -73,8 +73,8 @@ def saliency_pair(
     check_top(k, layout.shape[1] * layout.shape[2], tuple(first.shape))
     pictures = {"image": image} if attacked is None else {"image": image, "attacked": attacked}
     rows = {}
-    for name, given in pictures.items():
-        rows[name] = read(given, name)[None]
+    for name, picture in pictures.items():
+        rows[name] = read(picture, name)[None]
         if rows[name].shape[1:] != (*lead, *layout.shape):
             shape = tuple(rows[name].shape[1:])
             raise InputError(f"{name} of shape {shape} does not fit: {(*lead, *layout.shape)} is needed")
@@ -99,14 +99,14 @@ def saliency_grid(
     a pair is the mean over both images. "tied" after a P@k says that a tie decides a top-k set.
 
     Args:
-        images: one image (C, H, W), explained by R methods, or one a row (R, C, H, W), in the units of the
+        images: one image (C, H, W), explained by R methods, or one per row (R, C, H, W), in the units of the
             model's input; of Siamese pairs (2, C, H, W) or (R, 2, C, H, W).
         layout: of one image; undoes the standardisation.
         before: explanations of the images, (R, H*W) or (R, H, W); of pairs (R, 2, H*W) or (R, 2, H, W).
         after: explanations of the attacked images, likewise.
         k: size of the salient set.
         titles: R names, of methods or samples.
-        attacked: the attacked images, one a row, to be shown too.
+        attacked: the attacked images, one per row, to be shown too.
 
     >>> layout = ImageLayout((3, 4, 4), mean=(0.5,) * 3, std=(0.2,) * 3)
     >>> scores = torch.arange(32.0).reshape(2, 16)
@@ -115,7 +115,7 @@ def saliency_grid(
     ['image', 'original', 'attacked: P@5 0%', '', 'P@5 0%', '']
     """
     check_kind("layout", layout, ImageLayout, "r2et.data.ImageLayout((1, 28, 28), (0.1,), (0.3,))")
-    check_kind("titles", titles, (tuple, list), "a list of one name a row")
+    check_kind("titles", titles, (tuple, list), "a list of one name per row")
     first, second = (_maps(values, layout) for values in read_both(before, after))
     rows, members = _rows_and_members(first, layout)
     # (R, members, H, W): a single image is a pair of one
@@ -128,7 +128,7 @@ def saliency_grid(
     if attacked is not None:
         changed = _pixels(attacked, "attacked", layout, rows, members)
         if len(changed) != rows:
-            raise InputError(f"attacked holds {len(changed)} images for {rows} rows: one a row is needed")
+            raise InputError(f"attacked holds {len(changed)} images for {rows} rows: one per row is needed")
     return _Grid(layout, first, second, k, titles, pixels, changed).draw()
 
 
@@ -255,12 +255,12 @@ def _rows_and_members(maps: Tensor, layout: ImageLayout) -> tuple[int, int]:
     )
 
 
-def _pixels(given: "Values", name: str, layout: ImageLayout, rows: int, members: int) -> Tensor:
+def _pixels(picture: "Values", name: str, layout: ImageLayout, rows: int, members: int) -> Tensor:
     """Images as pixels in [0, 1], (R, members, C, H, W), or (1, members, ...) if all rows share one."""
-    values = read(given, name)
+    values = read(picture, name)
     one = (*((2,) if members == 2 else ()), *layout.shape)
     if tuple(values.shape) not in (one, (rows, *one)):
         raise InputError(
-            f"{name} of shape {tuple(values.shape)} do not fit: {one}, or one a row, {(rows, *one)}, is needed"
+            f"{name} of shape {tuple(values.shape)} do not fit: {one}, or one per row, {(rows, *one)}, is needed"
         )
     return layout.pixels(values).clamp(0, 1).reshape(-1, members, *layout.shape)

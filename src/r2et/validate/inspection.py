@@ -44,7 +44,7 @@ def check(model: nn.Module, x: Tensor, *, k: int | None = None, explainer: Expla
     """
     check_ready(model)
     check_inputs(x)
-    check_tensors(model, x)
+    check_tensors(model, x, gradient=True)
     explainer = Gradient() if explainer is None else explainer
     check_kind("explainer", explainer, Explainer, "r2et.explainers.Gradient()")
     if k is not None:

@@ -43,7 +43,6 @@ READ_AGAIN = {
     "r2et bench table": {".json"},
 }
 CHECKED_AGAIN = {
-    "r2et audit": {"piecewise_linear"},
     "StableClassifier().fit().explain()": {"check_runs"},
     "a worker of the benchmark": {"check_runs"},
 }

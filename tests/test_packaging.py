@@ -77,6 +77,12 @@ def test_every_dependency_has_a_lower_bound_that_is_tested():
     assert {"run": "make lowest"}.items() <= workflow["jobs"]["lowest"]["steps"][-1].items()
 
 
+def test_coverage_has_a_floor():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["coverage"]
+    assert settings["report"]["fail_under"] >= 71
+    assert settings["run"]["source_pkgs"] == ["r2et", "r2et_bench"]
+
+
 @pytest.mark.parametrize(
     ("text", "names"),
     [

@@ -136,7 +136,7 @@ class Run:
         return further
 
     def _cell(
-        self, data: str, method: str, settings: Mapping[str, float], seed: int, retrained: bool = False
+        self, data: str, method: str, settings: Mapping[str, float], seed: int, *, retrained: bool = False
     ) -> Cell:
         plan = self.plan
         blank = Cell(data, method, seed=seed, preset=plan.preset, limit=plan.limit)

@@ -43,7 +43,7 @@ def honest_section(data: str, results: Results) -> Section:
                 (
                     entry_of(row, "prediction/auc"),
                     Entry(text="-" if row.method in ("vanilla", "linear") else f"{passed} of {known}"),
-                    _winning(entry_of(row, "worst/precision", 100, 1), row is verdict.winner),
+                    replace(entry_of(row, "worst/precision", 100, 1), best=row is verdict.winner),
                     _certified(row, entry_of(row, "certified/precision", 100, 1)),
                     _median_radius(row, entry_of(row, "certified/median radius", 1, 3)),
                     entry_of(row, "faithfulness/comprehensiveness", 1, 2),
@@ -115,10 +115,6 @@ def accurate(row: Row) -> bool:
 def _mean(row: Row | None, path: str) -> float | None:
     values = [] if row is None else list(row.values(path).values())
     return statistics.mean(values) if values else None
-
-
-def _winning(entry: Entry, wins: bool) -> Entry:
-    return replace(entry, best=wins)
 
 
 def _certified(row: Row, entry: Entry) -> Entry:

@@ -119,7 +119,7 @@ _TABULAR_STUDIES = (
 
 
 def _image_studies(
-    rows: int, few: int, steps: int, mse: bool = True, faithfulness: bool = True, sizes: bool = True
+    *, rows: int, few: int, steps: int, mse: bool = True, faithfulness: bool = True, sizes: bool = True
 ) -> tuple[Study, ...]:
     return (
         Study("prediction"),

@@ -252,7 +252,7 @@ class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         return self._encoded(X)[0]
 
     @looking_once()
-    def explain(self, X: Any, k: int | None = None, radius: bool = True) -> pd.DataFrame:
+    def explain(self, X: Any, k: int | None = None, *, radius: bool = True) -> pd.DataFrame:
         """The k features that matter most for the prediction of each row.
 
         Args:
@@ -348,4 +348,4 @@ def _in_float64(model: nn.Module) -> nn.Module:
     with torch.device("meta"):  # no weights are drawn
         copy = models.create(**model.architecture)  # type: ignore[arg-type]  # models of r2et have one
     copy.load_state_dict(model.state_dict(), assign=True)
-    return copy.double().eval().requires_grad_(False)
+    return copy.double().eval().requires_grad_(requires_grad=False)

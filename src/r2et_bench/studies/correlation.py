@@ -76,7 +76,7 @@ def hessian_norm(model: nn.Module, x: Tensor, explainer: Explainer, samples: int
     >>> hessian_norm(model, torch.zeros(2, 3), Gradient()).shape
     torch.Size([2])
     """
-    point = x.detach().clone().requires_grad_(True)
+    point = x.detach().clone().requires_grad_()
     generator = torch.Generator().manual_seed(0)
     with measuring(model, x), torch.enable_grad():
         target = prediction(model, x)

@@ -46,7 +46,7 @@ def predictions(studied: StudiedModel) -> Outcome:
 
 @STUDIES.register("attacks")
 def attacks(
-    studied: StudiedModel, rows: int, steps: int | None = None, mse: bool = True, also: Sequence[str] = ()
+    studied: StudiedModel, rows: int, *, steps: int | None = None, mse: bool = True, also: Sequence[str] = ()
 ) -> Outcome:
     """P@k under the paper's two attacks, the prediction kept (Table 1), and under further ones by name."""
     shared = {**studied.attack, **({} if steps is None else {"steps": steps})}
@@ -143,7 +143,7 @@ def thicknesses(studied: StudiedModel, rows: int, samples: int = 16, steps: int 
 
 
 @STUDIES.register("last")
-def last(studied: StudiedModel, rows: int, steps: int, mse: bool = True) -> Outcome:
+def last(studied: StudiedModel, rows: int, *, steps: int, mse: bool = True) -> Outcome:
     """cAUC, aAUC and sensitivity of attacks that do not watch the prediction, keep="last" (Table 6)."""
     x, y = studied.inputs(rows), studied.data.test.y[:rows]
     values: dict[str, Any] = {"cAUC": metrics.auc(studied.model, x, y), "inputs": len(x)}

@@ -68,7 +68,10 @@ def test_frames_and_arrays(fragile):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"x": pd.DataFrame({"age": [1.0, 2.0], "job": ["cook", "nurse"]})}, "column 'job' of x is not numeric"),
+        (
+            {"x": pd.DataFrame({"age": [1.0, 2.0], "job": ["cook", "nurse"]})},
+            "1 of 2 columns of x do not hold numbers: job",
+        ),
         ({"x": pd.DataFrame({"age": [1.0, None], "pay": [1.0, 2.0]})}, "NaN"),
         ({"x": [["a", "b"]]}, "x must be numbers"),
         ({"y": ["no", "yes"]}, "labels must be class numbers"),

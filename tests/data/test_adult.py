@@ -7,7 +7,9 @@ import torch
 from r2et import data
 from r2et.data import adult
 from r2et.errors import DataError
-from r2et.tables.coding import encode, read_table
+from r2et.tables.declared import checked
+from r2et.tables.encoding import Encoding
+from r2et.tables.files import read_texts
 
 from . import files
 
@@ -46,8 +48,9 @@ NAMES = (
 def test_one_row_by_hand(tmp_path: Path) -> None:
     row = "39, ?, 77516, Bachelors, 13, Separated, Tech-support, Husband, White, Female, 2174, 0, 40, Cuba, <=50K"
     path = files.write_lines(tmp_path / "adult.data", [row])
-    table = encode(read_table(path, adult.COLUMNS, header=False), adult.features())
-    assert table.names == NAMES
+    frame = checked(read_texts(path, adult.COLUMNS, header=False), adult.features())
+    encoding = Encoding.declared(adult.features(), frame)
+    assert encoding.names == NAMES
     expected = dict.fromkeys(NAMES, 0.0) | {
         "age": 39,
         "education-num": 13,
@@ -59,9 +62,10 @@ def test_one_row_by_hand(tmp_path: Path) -> None:
         "occupation: professional": 1,
         "relationship: spouse": 1,
     }
-    np.testing.assert_allclose(table.values[0], list(expected.values()))
-    assert table.numeric.tolist() == [True] * 5 + [False] * 23
-    assert [len(group) for group in table.groups] == [4, 4, 7, 5]
+    np.testing.assert_allclose(frame.iloc[0, :8].astype(float), list(expected.values())[:8])
+    # the only row is the mean of its numbers
+    np.testing.assert_array_equal(encoding.encode(frame)[0], [0] * 5 + list(expected.values())[5:])
+    assert [len(group) for group in encoding.domain.groups] == [4, 4, 7, 5]
 
 
 @pytest.mark.usefixtures("synthetic")

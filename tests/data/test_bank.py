@@ -7,7 +7,9 @@ import torch
 from r2et import data
 from r2et.data import bank
 from r2et.errors import DataError
-from r2et.tables.coding import encode, read_table
+from r2et.tables.declared import checked
+from r2et.tables.encoding import Encoding
+from r2et.tables.files import read_texts
 
 from . import files
 
@@ -38,10 +40,12 @@ def test_a_row_by_hand(synthetic: Path) -> None:
     path = synthetic / "bank" / "bank-full.csv"
     header = path.read_text().splitlines()[0]
     row = '58;"management";"single";"unknown";"no";2143;"yes";"no";"cellular";5;"may";261;1;-1;2;"success";"no"'
-    table = encode(read_table(files.write_lines(path, [header, row]), COLUMNS, separator=";"), bank.FEATURES)
-    assert table.names == NAMES
-    np.testing.assert_array_equal(table.values[0], [58, 2143, 5, 1, 0, 2, 0, 1, 0, 1, 1, 0, 1, 0, 0, 0, 0, 1])
-    assert table.groups == ((11, 12, 13), (14, 15, 16, 17))
+    frame = checked(read_texts(files.write_lines(path, [header, row]), COLUMNS, separator=";"), bank.FEATURES)
+    encoding = Encoding.declared(bank.FEATURES, frame)
+    assert encoding.names == NAMES
+    np.testing.assert_array_equal(frame.iloc[0, :11].astype(float), [58, 2143, 5, 1, 0, 2, 0, 1, 0, 1, 1])
+    np.testing.assert_array_equal(encoding.encode(frame)[0, 6:], [0, 1, 0, 1, 1, 0, 1, 0, 0, 0, 0, 1])
+    assert encoding.domain.groups == ((11, 12, 13), (14, 15, 16, 17))
 
 
 @pytest.mark.usefixtures("synthetic")

@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -7,7 +8,7 @@ from r2et.data.catalogue import Info, Request
 from r2et.data.layouts import GraphLayout, ImageLayout
 from r2et.domain import Domain
 from r2et.errors import DataError, InputError
-from r2et.tables.coding import Table
+from r2et.tables.declared import Category, Feature, Number
 from r2et.tables.splits import split_rows
 
 INFO = Info("toy", "a toy", "nobody", "none", rows=200, features=3, classes=2, k=1)
@@ -18,12 +19,19 @@ def request(seed: int = 0) -> Request:
     return Request(INFO, (), seed, None)
 
 
-def toy_table(rows: int = 200) -> tuple[Table, np.ndarray]:
+FEATURES: list[Feature] = [Number("age", "years"), Category("kind", "sort", {"x": "a", "y": "b"})]
+
+
+def toy_table(rows: int = 200) -> tuple[pd.DataFrame, pd.Series]:
     generator = np.random.default_rng(0)
     kind = generator.integers(0, 2, rows)
-    values = np.stack([generator.normal(40, 10, rows), kind, 1 - kind], axis=1).astype(float)
-    y = (np.arange(rows) % 5 == 0).astype(np.int64)
-    return Table(values, NAMES, np.array([True, False, False]), ((1, 2),)), y
+    frame = pd.DataFrame({"years": generator.normal(40, 10, rows), "sort": np.where(kind, "x", "y")})
+    return frame, pd.Series((np.arange(rows) % 5 == 0).astype(np.int64))
+
+
+def toy(rows: int = 200) -> Dataset:
+    frame, y = toy_table(rows)
+    return tabular_dataset(request(), frame, FEATURES, y, ["no", "yes"])
 
 
 def part(rows: int = 4, features: int = 3) -> Split:
@@ -46,47 +54,47 @@ def by_hand(**changed: object) -> Dataset:
 
 class TestPipeline:
     def test_scales_numbers_on_train_and_leaves_the_rest(self) -> None:
-        table, y = toy_table()
-        data = tabular_dataset(request(), table, y, ("no", "yes"))
+        frame, labels = toy_table()
+        data, y = toy(), labels.to_numpy()
         age = data.train.x[:, 0]
         assert age.mean().item() == pytest.approx(0, abs=1e-6)
         assert age.std(correction=0).item() == pytest.approx(1, abs=1e-6)
         train, _, test = split_rows(y, 0)
-        raw = table.values[:, 0]
+        raw = frame["years"].to_numpy()
         expected = (raw[test] - raw[train].mean()) / raw[train].std()
         np.testing.assert_allclose(data.test.x[:, 0].numpy(), expected, rtol=1e-5)
-        np.testing.assert_array_equal(data.test.x[:, 1:].numpy(), table.values[test][:, 1:])
+        np.testing.assert_array_equal(
+            data.test.x[:, 1:].numpy(), np.stack([frame["sort"] == "x", frame["sort"] == "y"], axis=1)[test]
+        )
         assert data.test.y.tolist() == y[test].tolist()
 
     def test_domain_is_the_range_of_train_and_the_one_hot_groups(self) -> None:
-        data = tabular_dataset(request(), *toy_table(), ("no", "yes"))
+        data = toy()
         age = data.train.x[:, 0]
         assert torch.as_tensor(data.domain.lower).tolist() == [age.min().item(), 0, 0]
         assert torch.as_tensor(data.domain.upper).tolist() == [age.max().item(), 1, 1]
         assert data.domain.groups == ((1, 2),)
 
     def test_types_and_texts(self) -> None:
-        data = tabular_dataset(request(), *toy_table(), ["no", "yes"])
+        data = toy()
         assert (data.train.x.dtype, data.train.y.dtype) == (torch.float32, torch.int64)
         assert (data.name, data.k, data.feature_names) == ("toy", 1, NAMES)
         assert (data.description, data.citation, data.licence) == ("a toy", "nobody", "none")
         assert data.class_names == ("no", "yes")
 
     def test_a_constant_column_becomes_zero(self) -> None:
-        table, y = toy_table()
-        table.values[:, 0] = 7
-        data = tabular_dataset(request(), table, y, ("no", "yes"))
+        frame, y = toy_table()
+        data = tabular_dataset(request(), frame.assign(years=7), FEATURES, y, ("no", "yes"))
         assert data.test.x[:, 0].abs().max() == 0
 
     def test_too_few_rows(self) -> None:
-        table, y = toy_table(rows=6)
         with pytest.raises(DataError, match=r"toy has too few rows .*4 of 'no', 2 of 'yes'"):
-            tabular_dataset(request(), table, y, ("no", "yes"))
+            toy(rows=6)
 
     def test_a_class_without_rows(self) -> None:
-        table, y = toy_table()
+        frame, y = toy_table()
         with pytest.raises(DataError, match=r"toy has a class without rows .*0 of 'yes'"):
-            tabular_dataset(request(), table, y * 0, ("no", "yes"))
+            tabular_dataset(request(), frame, FEATURES, y * 0, ("no", "yes"))
 
 
 class TestByHand:

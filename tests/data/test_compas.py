@@ -8,7 +8,9 @@ import torch
 from r2et import data
 from r2et.data import compas
 from r2et.errors import DataError
-from r2et.tables.coding import encode, read_table
+from r2et.tables.declared import checked
+from r2et.tables.encoding import Encoding
+from r2et.tables.files import read_texts
 
 from . import files
 
@@ -50,7 +52,7 @@ def test_targets_come_from_their_columns(synthetic: Path) -> None:
 
 
 def test_rows_by_hand(synthetic: Path) -> None:
-    frame = read_table(synthetic / "compas" / FILE, compas.COLUMNS)[:2].copy()
+    frame = read_texts(synthetic / "compas" / FILE, compas.COLUMNS)[:2].copy()
     frame.iloc[0] = [
         *("Male", "24", "Less than 25", "Hispanic", "1", "2", "3", "4", "-5"),
         *("2013-08-13 06:00:00", "2013-08-15 18:00:00", "F", "0", "Low", "0"),
@@ -61,20 +63,20 @@ def test_rows_by_hand(synthetic: Path) -> None:
     ]
     days = compas.days_in_jail(frame)
     assert days.tolist() == [2.5, 0.0]
-    table = encode(frame.assign(**{"days in jail": days}), compas.FEATURES)
-    assert table.names == NAMES
+    columns = checked(frame.assign(**{"days in jail": days}), compas.FEATURES)
+    encoding = Encoding.declared(compas.FEATURES, columns)
+    assert encoding.names == NAMES
     np.testing.assert_array_equal(
-        table.values,
-        [
-            [24, 4, 1, 2, 3, -5, 2.5, 1, 1, 1, 0, 0, 0, 1, 0, 0],
-            [60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
-        ],
+        columns.iloc[:, :7].astype(float), [[24, 4, 1, 2, 3, -5, 2.5], [60, 0, 0, 0, 0, 0, 0]]
+    )
+    np.testing.assert_array_equal(
+        encoding.encode(columns)[:, 7:], [[1, 1, 1, 0, 0, 0, 1, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0, 1]]
     )
 
 
 @pytest.mark.usefixtures("synthetic")
 def test_filter_leaves_the_good_rows(synthetic: Path) -> None:
-    frame = read_table(synthetic / "compas" / FILE, compas.COLUMNS)
+    frame = read_texts(synthetic / "compas" / FILE, compas.COLUMNS)
     assert len(frame) == 155
     assert compas.usual_filter(frame).index.tolist() == frame.index[:150].tolist()
 

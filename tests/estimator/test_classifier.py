@@ -326,7 +326,7 @@ def test_labels_that_cannot_be_used(fitted):
         StableClassifier(**QUICK).fit(frame, ["accept"] * 90)
     with pytest.raises(InputError, match=r"two classes need at least two rows each.* 'accept' 89, 'refuse' 1"):
         StableClassifier(**QUICK).fit(frame, ["refuse"] + ["accept"] * 89)
-    with pytest.raises(InputError, match=r"label 'maybe' in row 1 was not there in fit.* 'accept', 'refuse'"):
+    with pytest.raises(InputError, match=r"label 'maybe' in row 1.* is not among the classes 'accept', 'refuse'"):
         fitted.audit(frame.head(2), ["accept", "maybe"])
     with pytest.raises(InputError, match="1 labels for 2 rows"):
         fitted.audit(frame.head(2), ["accept"])

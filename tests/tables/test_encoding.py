@@ -7,8 +7,8 @@ import pytest
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from r2et.errors import CheckpointError, InputError
-from r2et.estimator import Encoding
-from r2et.tables.encoding import Category, Flag, Number, which_columns
+from r2et.tables import Encoding
+from r2et.tables.encoding import CategoryColumn, FlagColumn, NumberColumn
 from tests.estimator.frames import mixed
 
 
@@ -38,25 +38,25 @@ def test_categories_are_those_of_one_hot_encoder():
 
 def test_every_kind_of_column():
     kinds = [type(column) for column in Encoding.learn(mixed()[0]).columns]
-    assert kinds == [Number, Category, Flag, Category, Flag, Number]
+    assert kinds == [NumberColumn, CategoryColumn, FlagColumn, CategoryColumn, FlagColumn, NumberColumn]
 
 
 @pytest.mark.parametrize(
     ("values", "kind"),
     [
-        ([1, 2, 3, 4], Number),
-        ([0, 0, 0, 0], Number),
-        ([0.0, 1.0, 1.0, 0.0], Flag),
-        ([0, 1, 2, 1], Number),
-        (pd.array([1, 2, 3, 4], dtype="Int64"), Number),
-        (pd.array([1, 0, 0, 1], dtype="Int8"), Flag),
-        (pd.array([True, False, True, True], dtype="boolean"), Flag),
-        (pd.Series([True, False, True, True], dtype=object), Flag),
-        (pd.Series([1, 2.5, 3, 4], dtype=object), Number),
-        ([Decimal("1.5"), Decimal(2), Decimal(3), Decimal(4)], Number),
-        (pd.Series(["1", "2", "3", "4"], dtype=object), Category),
-        (pd.Series(["a", "b", "a", "b"], dtype="string"), Category),
-        (pd.Series([3, 1, 3, 1], dtype="category"), Category),
+        ([1, 2, 3, 4], NumberColumn),
+        ([0, 0, 0, 0], NumberColumn),
+        ([0.0, 1.0, 1.0, 0.0], FlagColumn),
+        ([0, 1, 2, 1], NumberColumn),
+        (pd.array([1, 2, 3, 4], dtype="Int64"), NumberColumn),
+        (pd.array([1, 0, 0, 1], dtype="Int8"), FlagColumn),
+        (pd.array([True, False, True, True], dtype="boolean"), FlagColumn),
+        (pd.Series([True, False, True, True], dtype=object), FlagColumn),
+        (pd.Series([1, 2.5, 3, 4], dtype=object), NumberColumn),
+        ([Decimal("1.5"), Decimal(2), Decimal(3), Decimal(4)], NumberColumn),
+        (pd.Series(["1", "2", "3", "4"], dtype=object), CategoryColumn),
+        (pd.Series(["a", "b", "a", "b"], dtype="string"), CategoryColumn),
+        (pd.Series([3, 1, 3, 1], dtype="category"), CategoryColumn),
     ],
 )
 def test_kinds_by_type_and_content(values, kind):
@@ -152,22 +152,3 @@ def test_text_in_a_column_that_was_numeric():
         InputError, match=r"column 'age' was numeric in fit and holds text now, '\d+' in row 'person 0'"
     ):
         Encoding.learn(frame).encode(later)
-
-
-@pytest.mark.parametrize("given", [["age", "pay"], [0, 5], [True, False, False, False, False, True]])
-def test_which_columns(given):
-    assert which_columns(mixed()[0], given) == [0, 5]
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ("zip", "names 'zip', but the columns are 'age'"),
-        ([6], "names 6"),
-        ([-1], "names -1"),
-        ([True], "a mask of 1 for 6"),
-    ],
-)
-def test_columns_that_are_not_there(given, message):
-    with pytest.raises(InputError, match=message):
-        which_columns(mixed()[0], given)

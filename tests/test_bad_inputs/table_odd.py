@@ -126,7 +126,7 @@ ODD = [
     # --- tables -------------------------------------------------------------------------------------------------
     row("tables.class_order: count", lambda: tables.class_order(pd.Series([0, 1]), "two"), "count='two'"),
     row("tables.class_order: order, odd", lambda: tables.class_order(pd.Series([0, 1]), order=5), "order=5"),
-    row("tables.class_numbers: classes", lambda: tables.class_numbers(pd.Series([0]), None), "classes=None"),
+    row("tables.class_numbers: classes", lambda: tables.class_numbers(pd.Series([0]), 5), "classes=5"),
     row("tables.class_numbers: lists", lambda: tables.class_numbers(pd.Series([0]), [[0]]), "classes=[[0]]"),
     row("predictors.choose_rows: models", lambda: predictors.choose_rows(HERE, [NET]), "models"),
     row("predictors.choose_rows: every", lambda: predictors.choose_rows(HERE, every="no"), "every='no'"),

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from r2et.attacks import ATTACKS, Attack, ERAttack, GradientDescentAttack, MSEAttack, NoiseAttack, WorstCase
 from r2et.attacks.worst_case import Budget
-from r2et.auditing.inputs import Layout, choose_radii, read_rows, typical_spread
+from r2et.auditing.inputs import Layout, choose_radii, typical_spread
 from r2et.auditing.result import AuditSettings
 from r2et.data.layouts import GraphLayout, ImageLayout
 from r2et.domain import Domain
@@ -26,9 +26,10 @@ from r2et.numerics.values import (
     check_text,
     quoted,
 )
+from r2et.tables.rows import read_rows
 
 if TYPE_CHECKING:
-    from r2et.auditing.inputs import Inputs, Labels
+    from r2et.tables.rows import Inputs, Labels
 
 #: rows in a chunk, at most: an interrupt loses the chunk it falls into; and what attacks keep of each input value
 ROWS_AT_ONCE, GRAPHS = 512, 256
@@ -103,11 +104,13 @@ class Plan:
     chunk: int
 
 
-def make_plan(model: nn.Module, x: "Inputs", y: "Labels", options: Options) -> Plan:
+def make_plan(model: nn.Module, x: "Inputs", y: "Labels | None", options: Options) -> Plan:
     """Read and check what `audit` was given."""
     check_module(model)
     options = options.checked()
     rows = read_rows(x, y, model)
+    if options.domain is None:
+        options = replace(options, domain=rows.domain)
     options.explainer.check_shape(rows.x)
     scale = typical_spread(rows.x, options.domain, options.explainer.inputs)
     radii, reason = choose_radii(options.radii, scale)
@@ -131,7 +134,7 @@ def make_plan(model: nn.Module, x: "Inputs", y: "Labels", options: Options) -> P
         model=model,
         x=rows.x,
         y=rows.y,
-        columns=rows.columns,
+        columns=rows.names,
         row_names=_row_names(options.row_names, rows.index, len(rows.x)),
         options=options,
         radii=tuple(sorted(set(radii))),

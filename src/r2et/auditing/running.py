@@ -17,13 +17,13 @@ from r2et.explainers import Explainer, Gradient
 from r2et.numerics.once import looking_once
 
 if TYPE_CHECKING:
-    from r2et.auditing.inputs import Inputs, Labels
+    from r2et.tables.rows import Inputs, Labels
 
 
 def audit(
     model: nn.Module,
     x: "Inputs",
-    y: "Labels",
+    y: "Labels | None" = None,
     *,
     k: int = 8,
     radii: Iterable[float] | None = None,
@@ -48,13 +48,13 @@ def audit(
 
     Args:
         model: maps (N, *features) to logits (N, C); it is audited in evaluation mode.
-        x: (N, *features), a tensor, an array, or a frame of numbers.
+        x: (N, *features), a tensor, an array, a frame of numbers, or `r2et.tables.Rows`, which have y and names.
         y: class numbers (N,), an int64 tensor, an array or a series.
         k: size of the salient set.
         radii: L2 budgets of the attacks, in the units of x; None = 0.1, 0.3 and 1 times the standard deviation of
             a typical feature.
         explainer: None = Gradient.
-        domain: what an attack may perturb.
+        domain: what an attack may perturb; None = that of the `Rows`.
         steps: of ERAttack, MSEAttack and attacks of their kind (subclasses of GradientDescentAttack).
         budget: of WorstCase, whose figure is the one to report: "fast", "standard" or "thorough".
         seed: of everything that is drawn. What is found for a row does not depend on the rows beside it.

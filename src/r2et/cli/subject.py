@@ -113,7 +113,7 @@ class SubjectOptions:
 
     def _subjects(self, limit: int, *others: "OpenedModel") -> "list[Subject]":
         from r2et import predictors, tables
-        from r2et.tables.labelled import is_table
+        from r2et.tables.files import is_table
 
         if limit < 1:
             raise InputError(f"--limit must be at least 1, got {limit}")

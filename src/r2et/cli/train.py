@@ -102,7 +102,7 @@ def train(
     Example: r2et train --data adult --method r2et --set gap=0.1 --set curvature=0.1 -o runs/adult-r2et
     """
     from r2et.recipes import find_method
-    from r2et.tables.labelled import is_table
+    from r2et.tables.files import is_table
 
     check_folder(output)
     given = parse_settings(setting or [])

@@ -12,7 +12,7 @@ from r2et.data.graphs import graph_dataset
 from r2et.data.pairs import PairCounts
 from r2et.data.sources import ManualFile
 from r2et.errors import DataError
-from r2et.tables.coding import read_table
+from r2et.tables.files import read_texts
 
 REGIONS = 116
 EDGES = REGIONS * (REGIONS - 1) // 2
@@ -100,7 +100,7 @@ def region_names(path: Path, roi: "NDArray[np.str_] | None") -> tuple[str, ...]:
     labels = path.with_name(LABELS)
     names: dict[str, str] = {}
     if labels.is_file():
-        frame = read_table(labels, ("code", "name"), header=False, comment="#")
+        frame = read_texts(labels, ("code", "name"), header=False, comment="#")
         names = dict(zip(frame["code"], frame["name"], strict=True))
     if roi is None:
         codes = list(names) or [f"region {number}" for number in range(REGIONS)]

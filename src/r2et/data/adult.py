@@ -3,7 +3,8 @@
 from r2et.data.base import Dataset, tabular_dataset
 from r2et.data.catalogue import Info, Request, register
 from r2et.data.sources import RemoteFile
-from r2et.tables.coding import Category, Feature, Flag, Number, encode, labels, read_table
+from r2et.tables.declared import Category, Feature, Flag, Number, codes
+from r2et.tables.files import read_texts
 
 COLUMNS = (
     "age",
@@ -136,7 +137,6 @@ def adult(request: Request) -> Dataset:
 
     frame = pd.concat(
         # adult.test opens with a line of comment
-        [read_table(path, COLUMNS, header=False, comment="|") for path in request.paths]
+        [read_texts(path, COLUMNS, header=False, comment="|") for path in request.paths]
     )
-    y = labels(frame, "income", INCOME)
-    return tabular_dataset(request, encode(frame, features()), y, ("<=50K", ">50K"))
+    return tabular_dataset(request, frame, features(), codes(frame, "income", INCOME), ("<=50K", ">50K"))

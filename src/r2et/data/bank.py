@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from r2et.data.base import Dataset, tabular_dataset
 from r2et.data.catalogue import Info, Request, register
 from r2et.data.sources import RemoteFile
-from r2et.tables.coding import Category, Feature, Flag, Number, encode, labels, read_table
+from r2et.tables.declared import Category, Feature, Flag, Number, codes
+from r2et.tables.files import read_texts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,5 +69,5 @@ FEATURES: tuple[Feature, ...] = (
 def bank(request: Request) -> Dataset:
     """The full file of the original study."""
     columns = [feature.column for feature in FEATURES]
-    frame = read_table(request.paths[0], [*columns, "y"], separator=";")
-    return tabular_dataset(request, encode(frame, FEATURES), labels(frame, "y", YES_NO), ("no", "yes"))
+    frame = read_texts(request.paths[0], [*columns, "y"], separator=";")
+    return tabular_dataset(request, frame, FEATURES, codes(frame, "y", YES_NO), ("no", "yes"))

@@ -12,11 +12,12 @@ from r2et.domain import Domain
 from r2et.errors import DataError, InputError
 from r2et.numerics.checks import check_inputs, check_labels
 from r2et.numerics.values import check_k, check_kind, check_names, is_whole
-from r2et.tables.coding import Table
+from r2et.tables.declared import Feature
 from r2et.tables.splits import split_rows
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
     from numpy.typing import NDArray
 
     from r2et.data.catalogue import Request
@@ -56,8 +57,8 @@ class Dataset:
         name: what the data set is called.
         train, validation, test: inputs (N, *features), or pairs of them (N, 2, *features), and class numbers (N,)
             each. A train split with a method `redraw(generator)` gives other rows in each epoch (`DrawnPairs`).
-        feature_names: n names, one a feature of one input, in the order of its flattened axes.
-        class_names: one name a class; class number c is `class_names[c]`.
+        feature_names: n names, one for each feature of one input, in the order of its flattened axes.
+        class_names: one name for each class; class number c is `class_names[c]`.
         domain: the values that the n features can take, in the units of x.
         k: how many salient features to look at unless a user says otherwise.
         description, citation, licence: for reports.
@@ -139,47 +140,55 @@ class Dataset:
 
 
 def tabular_dataset(
-    request: "Request", table: Table, y: "NDArray[np.int64]", class_names: Sequence[str]
+    request: "Request",
+    frame: "pd.DataFrame",
+    features: Sequence[Feature],
+    labels: "pd.Series[int]",
+    class_names: Sequence[str],
 ) -> Dataset:
-    """Split a table (N, n) with labels (N,), standardise its numeric columns on train and note the domain.
+    """Split a table, standardise its numbers on train and note the domain.
 
-    Numeric features are bounded by the smallest and largest scaled value in train, all others by 0 and 1.
+    Args:
+        request: what was asked for.
+        frame: raw values of N rows.
+        features: what to make of them; numbers are bounded by the smallest and largest scaled value in train, all
+            others by 0 and 1.
+        labels: class numbers (N,).
+        class_names: in their order.
     """
-    import numpy as np
+    from r2et.tables.declared import checked
+    from r2et.tables.encoding import Encoding
+    from r2et.tables.labels import class_numbers
 
-    info = request.info
-    counts = np.bincount(y, minlength=len(class_names))
-    found = ", ".join(f"{int(count)} of {name!r}" for name, count in zip(class_names, counts, strict=True))
-    try:
-        rows = split_rows(y, request.seed)
-    except ValueError as error:
-        raise DataError(f"{info.name} has too few rows for three splits ({found}): {error}") from error
-    if not counts.all():
-        raise DataError(f"{info.name} has a class without rows ({found}): the file may be cut short")
-
-    train_values = table.values[rows[0]]
-    mean = np.where(table.numeric, train_values.mean(0), 0.0)
-    spread = train_values.std(0)
-    # a column that is constant in train has nothing to be divided by
-    scale = np.where(table.numeric & (spread > 0), spread, 1.0)
-    x = torch.from_numpy((table.values - mean) / scale).float()
-    labels = torch.from_numpy(y.astype(np.int64))
-    train, validation, test = (Split(x[part], labels[part]) for part in map(torch.from_numpy, rows))
-
-    numeric = torch.from_numpy(table.numeric)
-    lower = torch.where(numeric, train.x.amin(0), torch.zeros(()))
-    upper = torch.where(numeric, train.x.amax(0), torch.ones(()))
+    info, columns, y = request.info, checked(frame, features), class_numbers(labels)
+    parts = _parts(info.name, y, request.seed, class_names)
+    rows = Encoding.declared(features, columns.iloc[parts[0]]).rows(columns, y, dtype=torch.float32)
+    assert rows.domain is not None
+    train, validation, test = (Split(rows.x[part], rows.y[part]) for part in map(torch.from_numpy, parts))
     return Dataset(
         name=info.name,
         train=train,
         validation=validation,
         test=test,
-        feature_names=table.names,
+        feature_names=rows.names,
         class_names=tuple(class_names),
-        domain=Domain(lower=lower, upper=upper, groups=table.groups),
+        domain=rows.domain,
         k=info.k,
         description=info.description,
         citation=info.citation,
         licence=info.licence,
         kind=info.kind,
     )
+
+
+def _parts(name: str, y: Tensor, seed: int, class_names: Sequence[str]) -> "tuple[NDArray[np.int64], ...]":
+    """Row numbers of train, validation and test; a file that is cut short is an error that counts its classes."""
+    counts = y.bincount(minlength=len(class_names)).tolist()
+    told = ", ".join(f"{count} of {label!r}" for label, count in zip(class_names, counts, strict=True))
+    try:
+        parts = split_rows(y.numpy(), seed)
+    except ValueError as error:
+        raise DataError(f"{name} has too few rows for three splits ({told}): {error}") from error
+    if not all(counts):
+        raise DataError(f"{name} has a class without rows ({told}): the file may be cut short")
+    return parts

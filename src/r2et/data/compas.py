@@ -6,7 +6,8 @@ from r2et.data.base import Dataset, tabular_dataset
 from r2et.data.catalogue import Info, Request, register
 from r2et.data.sources import RemoteFile
 from r2et.errors import DataError
-from r2et.tables.coding import Category, Feature, Flag, Number, codes, encode, labels, numbers, read_table
+from r2et.tables.declared import Category, Feature, Flag, Number, codes, numbers
+from r2et.tables.files import read_texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,13 +81,13 @@ KEEP = {
 )
 def compas(request: Request) -> Dataset:
     """The rows of ProPublica's own analysis, with either target."""
-    frame = usual_filter(read_table(request.paths[0], COLUMNS))
+    frame = usual_filter(read_texts(request.paths[0], COLUMNS))
     frame = frame.assign(**{"days in jail": days_in_jail(frame)})
     if request.target == "score":
-        y, class_names = labels(frame, "score_text", SCORE), ("low", "medium or high")
+        y, class_names = codes(frame, "score_text", SCORE), ("low", "medium or high")
     else:
-        y, class_names = labels(frame, "two_year_recid", RECIDIVISM), ("no new crime", "new crime in 2 years")
-    return tabular_dataset(request, encode(frame, FEATURES), y, class_names)
+        y, class_names = codes(frame, "two_year_recid", RECIDIVISM), ("no new crime", "new crime in 2 years")
+    return tabular_dataset(request, frame, FEATURES, y, class_names)
 
 
 def usual_filter(frame: "pd.DataFrame") -> "pd.DataFrame":

@@ -7,7 +7,7 @@ from pathlib import Path
 from r2et.errors import DataError, InputError
 from r2et.files.reading import regular_file
 from r2et.numerics.values import check_path
-from r2et.tables.coding import read_table
+from r2et.tables.files import read_texts
 
 #: what says which group a file belongs to: a function of its path inside the folder, or a CSV file with the
 #: columns `file` and `group`
@@ -60,7 +60,7 @@ def classes_by_folder(folder: Path, files: Sequence[Path]) -> list[str]:
 def column_of(table: str | Path, column: str, files: Sequence[Path]) -> list[str]:
     """What a CSV file with the columns `file` and `column` says about each file."""
     path = Path(table).expanduser()
-    frame = read_table(path, ("file", column))
+    frame = read_texts(path, ("file", column))
     twice = frame["file"][frame["file"].duplicated()]
     if len(twice):
         raise DataError(f"{twice.index[0]} is the second one about the file {twice.iloc[0]!r}")

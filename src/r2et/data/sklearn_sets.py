@@ -2,7 +2,7 @@
 
 from r2et.data.base import Dataset, tabular_dataset
 from r2et.data.catalogue import Info, Request, register
-from r2et.tables.coding import Table
+from r2et.tables.declared import Number, Share
 
 
 @register(
@@ -19,16 +19,11 @@ from r2et.tables.coding import Table
 )
 def breast_cancer(request: Request) -> Dataset:
     """30 measurements, standardised; malignant (0) or benign (1)."""
-    import numpy as np
     from sklearn.datasets import load_breast_cancer
 
-    bunch = load_breast_cancer()
-    table = Table(
-        values=bunch.data,
-        names=tuple(map(str, bunch.feature_names)),
-        numeric=np.ones(bunch.data.shape[1], dtype=bool),
-    )
-    return tabular_dataset(request, table, bunch.target, tuple(map(str, bunch.target_names)))
+    bunch = load_breast_cancer(as_frame=True)
+    features = [Number(name, name) for name in bunch.data]
+    return tabular_dataset(request, bunch.data, features, bunch.target, tuple(map(str, bunch.target_names)))
 
 
 @register(
@@ -45,13 +40,8 @@ def breast_cancer(request: Request) -> Dataset:
 )
 def digits(request: Request) -> Dataset:
     """64 pixels, row by row, scaled from 0..16 to [0, 1] and not standardised: a pixel has natural bounds."""
-    import numpy as np
     from sklearn.datasets import load_digits
 
-    bunch = load_digits()
-    table = Table(
-        values=bunch.data / 16,
-        names=tuple(f"pixel {row},{column}" for row in range(8) for column in range(8)),
-        numeric=np.zeros(64, dtype=bool),
-    )
-    return tabular_dataset(request, table, bunch.target, tuple(map(str, bunch.target_names)))
+    bunch = load_digits(as_frame=True)
+    features = [Share(f"pixel {row},{column}", f"pixel_{row}_{column}") for row in range(8) for column in range(8)]
+    return tabular_dataset(request, bunch.data / 16, features, bunch.target, tuple(map(str, bunch.target_names)))

@@ -2,6 +2,5 @@
 
 from r2et.estimator.choosing import Sanity
 from r2et.estimator.classifier import StableClassifier
-from r2et.tables.encoding import Encoding
 
-__all__ = ["Encoding", "Sanity", "StableClassifier"]
+__all__ = ["Sanity", "StableClassifier"]

@@ -25,12 +25,9 @@ from r2et.domain import Domain
 from r2et.errors import InputError
 from r2et.estimator.choosing import Sanity, compare_with_linear, train_and_choose
 from r2et.estimator.inputs import (
-    as_frame,
     as_input_errors,
     check_classes,
     check_parameters,
-    check_same_columns,
-    class_numbers,
     lowered_k,
     row_weights,
     whole,
@@ -41,7 +38,10 @@ from r2et.numerics.values import check_flag, check_k
 from r2et.recipes import PRESETS, Preset, Schedule
 from r2et.recipes.methods import OwnObjective
 from r2et.registry import Trust
-from r2et.tables.encoding import Encoding, which_columns
+from r2et.tables.columns import as_frame, which_columns
+from r2et.tables.encoding import Encoding
+from r2et.tables.labels import class_numbers
+from r2et.tables.rows import Rows
 from r2et.tables.splits import hold_out
 from r2et.training import WeightedRows
 
@@ -242,7 +242,9 @@ class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         frame = as_frame(X)
         with as_input_errors():
             validate_data(self, X, reset=False, skip_check_array=True)
-        check_same_columns(X, self.encoding_.column_names)
+        if isinstance(X, pd.DataFrame):
+            # scikit-learn compares names only if all are text
+            self.encoding_.check_columns(frame)
         return torch.from_numpy(self.encoding_.encode(frame)), frame.index
 
     # --- explaining -----------------------------------------------------------------------------------------
@@ -301,11 +303,10 @@ class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             options: of `r2et.audit`, such as radii=(0.1, 0.3).
         """
         x = self.encode(X)
-        labels = torch.from_numpy(class_numbers(y, self.classes_, len(x)))
-        options.setdefault("domain", self.domain_)
-        options.setdefault("feature_names", self.encoding_.names)
+        labels = class_numbers(y, self.classes_.tolist())
         options.setdefault("class_names", [str(name) for name in self.classes_])
-        return audit(self.model_, x, labels, k=self._checked_k(k), **options)
+        rows = Rows(x, labels, self.encoding_.names, domain=options.pop("domain", self.domain_))
+        return audit(self.model_, rows, k=self._checked_k(k), **options)
 
     def _checked_k(self, k: int | None) -> int:
         if k is None:

@@ -76,6 +76,16 @@ def quoted(value: object) -> str:
     return text if len(text) <= 160 else f"{text[:80]} ... {text[-40:]}"
 
 
+def few(values: Sequence[object]) -> str:
+    """The first of a list, and how many more there are.
+
+    >>> few(["age", "pay"]), few(range(9))
+    ('age, pay', '0, 1, 2, 3, 4, 5 and 3 more')
+    """
+    more = f" and {len(values) - 6} more" if len(values) > 6 else ""
+    return ", ".join(map(str, values[:6])) + more
+
+
 def check_number(
     name: str, value: float, low: float = -float("inf"), high: float = float("inf"), *, inside: bool = False
 ) -> None:

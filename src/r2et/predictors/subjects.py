@@ -18,7 +18,10 @@ from r2et.numerics.checks import check_labels
 from r2et.numerics.memory import at_once
 from r2et.numerics.values import check_count, check_flag, check_kind, check_seed, check_text, quoted
 from r2et.predictors.models import OpenedModel
-from r2et.tables.labelled import LabelledTable, class_numbers, class_order, numeric_inputs
+from r2et.tables.columns import numeric_inputs
+from r2et.tables.labelled import LabelledTable
+from r2et.tables.labels import class_numbers, class_order
+from r2et.tables.rows import Rows
 from r2et.training.fitting import check_runs
 
 
@@ -67,17 +70,14 @@ class Subject:
 
     def audit(self, k: int | None = None, **options: Any) -> Audit:
         """`r2et.audit` of these rows, with the names of features and classes."""
+        domain = self.domain if self.keeps_domain else None
         finding = audit(
             self.model,
-            self.x,
-            self.y,
+            Rows(self.x, self.y, self.feature_names, tuple(map(str, self.row_numbers)), domain),
             k=self.k if k is None else k,
             explainer=self.explainer,
-            domain=self.domain if self.keeps_domain else None,
             chunk_size=self.rows_at_once,
-            feature_names=self.feature_names or None,
             class_names=self.class_names or None,
-            row_names=self.row_numbers or None,
             layout=self.layout,
             name=self.name,
             **options,
@@ -190,12 +190,6 @@ def from_table(
         fitted = opened.classifier
         x = fitted.encode(_columns_of_fit(opened, chosen))
         known = fitted.classes_.tolist()
-        unknown = [label for label in chosen.labels.unique().tolist() if label not in known]
-        if unknown:
-            raise InputError(
-                f"label {unknown[0]!r} in column {table.target!r} was not there in training, the classes are "
-                f"{', '.join(map(repr, known))}"
-            )
         return Subject(
             **shared,
             x=x,
@@ -206,7 +200,7 @@ def from_table(
             feature_names=fitted.encoding_.names,
             class_names=tuple(map(str, known)),
         )
-    x = numeric_inputs(chosen.frame, opened.dtype)
+    x = numeric_inputs(chosen.frame, opened.dtype, name=repr(table.path.name))
     names = tuple(chosen.frame.columns)
     try:
         logits = check_runs(opened.model, x[:1])

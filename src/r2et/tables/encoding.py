@@ -5,29 +5,25 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from r2et.domain import Domain
 from r2et.errors import CheckpointError, InputError
 from r2et.files.reading import typed
 from r2et.numerics.values import quoted
-
-Series: TypeAlias = "pd.Series[Any]"
-
-_NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
-
-
-class ColumnTypeError(InputError, TypeError):
-    """A column holds something that is neither text nor a number; scikit-learn expects a TypeError."""
+from r2et.tables.columns import Series, column_names, factorise, kind_of, label, numbers
+from r2et.tables.declared import Category, Feature, Flag, Share
+from r2et.tables.rows import Rows, row_names
 
 
 @dataclass(frozen=True)
-class Number:
+class NumberColumn:
     """A numeric column, standardised.
 
     Args:
@@ -55,11 +51,11 @@ class Number:
 
     def encode(self, column: Series) -> NDArray[np.float64]:
         """Standardised values (N, 1)."""
-        return ((_numbers(column, self.name) - self.mean) / self.scale)[:, None]
+        return ((numbers(column, self.name) - self.mean) / self.scale)[:, None]
 
 
 @dataclass(frozen=True)
-class Flag:
+class FlagColumn:
     """A column of 0 and 1, or of False and True: it stays 0 and 1."""
 
     name: str
@@ -71,11 +67,11 @@ class Flag:
 
     def encode(self, column: Series) -> NDArray[np.float64]:
         """The values (N, 1)."""
-        return _numbers(column, self.name)[:, None]
+        return numbers(column, self.name)[:, None]
 
 
 @dataclass(frozen=True)
-class Category:
+class CategoryColumn:
     """A column of categories: one feature of 0 and 1 for each, in sorted order."""
 
     name: str
@@ -83,19 +79,19 @@ class Category:
 
     @property
     def names(self) -> list[str]:
-        """One feature a category."""
+        """One feature for each category."""
         return [f"{self.name}: {value}" for value in self.values]
 
     def encode(self, column: Series) -> NDArray[np.float64]:
         """One-hot rows (N, categories); all zero, with a warning, where the category is a new one."""
-        codes, found = _factorise(column, self.name)
+        codes, values = factorise(column, self.name)
         number = {value: j for j, value in enumerate(self.values)}
-        known = np.array([number.get(value, -1) for value in found], dtype=np.int64)[codes]
+        known = np.array([number.get(value, -1) for value in values], dtype=np.int64)[codes]
         unknown = np.flatnonzero(known < 0)
         if len(unknown):
             first = unknown[0]
             warnings.warn(
-                f"column {self.name!r} has values that were not there in fit, such as {found[codes[first]]!r} in "
+                f"column {self.name!r} has values that were not there in fit, such as {values[codes[first]]!r} in "
                 f"row {label(column, first)}; {len(unknown)} of {len(column)} rows have no known category",
                 stacklevel=2,
             )
@@ -103,8 +99,8 @@ class Category:
         return np.asarray(matches, dtype=np.float64)
 
 
-Column = Number | Flag | Category
-_KINDS: dict[str, type[Column]] = {"number": Number, "flag": Flag, "category": Category}
+Column = NumberColumn | FlagColumn | CategoryColumn
+_KINDS: dict[str, type[Column]] = {"number": NumberColumn, "flag": FlagColumn, "category": CategoryColumn}
 
 
 @dataclass(frozen=True)
@@ -137,14 +133,27 @@ class Encoding:
         """
         chosen = set(categorical)
         names = column_names(frame)
-        made = cls(tuple(_learn(frame.iloc[:, i], name, i in chosen) for i, name in enumerate(names)))
-        twice = next((name for name, count in Counter(made.names).items() if count > 1), None)
+        columns = (_learn(frame.iloc[:, i], name, categorical=i in chosen) for i, name in enumerate(names))
+        encoding = cls(tuple(columns))
+        twice = next((name for name, count in Counter(encoding.names).items() if count > 1), None)
         if twice is not None:
             raise InputError(
                 f"two features would be called {twice!r}: an explanation could not tell them apart. A category is "
                 "called by its column and its value, such as 'job: cook': rename a column"
             )
-        return made
+        return encoding
+
+    @classmethod
+    def declared(cls, features: Sequence[Feature], frame: pd.DataFrame) -> "Encoding":
+        """Of features whose kinds are known beforehand; only numbers are learned, from the rows of a frame.
+
+        Flags and shares keep 0 and 1 as bounds, whatever the rows hold; every category is a feature.
+
+        Args:
+            features: one for each column of the frame.
+            frame: what `r2et.tables.declared.checked` returns, of the rows that a model is fitted on.
+        """
+        return cls(tuple(_declared(feature, frame[feature.name]) for feature in features))
 
     @property
     def column_names(self) -> list[str]:
@@ -163,7 +172,7 @@ class Encoding:
         groups, start = [], 0
         for column in self.columns:
             features = range(start, start + len(column.names))
-            if isinstance(column, Number):
+            if isinstance(column, NumberColumn):
                 lower[start], upper[start] = column.lower, column.upper
             else:
                 groups.append(tuple(features))
@@ -173,6 +182,27 @@ class Encoding:
     def encode(self, frame: pd.DataFrame) -> NDArray[np.float64]:
         """The rows of a frame with the columns of fit, as numbers (N, n)."""
         return np.hstack([column.encode(frame.iloc[:, i]) for i, column in enumerate(self.columns)])
+
+    def rows(self, frame: pd.DataFrame, y: Tensor, *, dtype: torch.dtype = torch.float64) -> Rows:
+        """What a model sees of a frame (N rows) with class numbers y (N,), and what it needs to know about it.
+
+        >>> frame = pd.DataFrame({"age": [20, 40], "job": ["nurse", "cook"]}, index=["ann", "bob"])
+        >>> Encoding.learn(frame).rows(frame, torch.tensor([0, 1])).index
+        ('ann', 'bob')
+        """
+        x = torch.from_numpy(self.encode(frame)).to(dtype)
+        lower, upper = (torch.as_tensor(bound, dtype=dtype) for bound in (self.domain.lower, self.domain.upper))
+        return Rows(x, y, self.names, row_names(frame), Domain(lower, upper, groups=self.domain.groups))
+
+    def check_columns(self, frame: pd.DataFrame) -> None:
+        """Raise for a frame whose columns are not those that this was learned from."""
+        expected, there = self.column_names, column_names(frame)
+        # an array has no names
+        if there != expected and expected != [f"x{i}" for i in range(len(expected))]:
+            raise InputError(
+                f"X has the columns {quoted(there)}, fit had {quoted(expected)}: give the same ones in the same "
+                "order"
+            )
 
     def describe(self) -> list[dict[str, Any]]:
         """Plain JSON values that `from_description` makes the same encoding from."""
@@ -190,64 +220,22 @@ class Encoding:
             if kind is None:
                 raise CheckpointError(f"{where}: its kind is none of {', '.join(_KINDS)}")
             columns.append(typed(settings, kind, where, CheckpointError))
-            if isinstance(columns[-1], Number) and not columns[-1].possible:
+            if isinstance(columns[-1], NumberColumn) and not columns[-1].possible:
                 raise CheckpointError(f"{where}: its numbers are not those of a column")
         return cls(tuple(columns))
 
 
-def which_columns(frame: pd.DataFrame, given: Any) -> list[int]:
-    """The numbers of the columns that a list of names, of numbers, or a mask stands for.
-
-    >>> frame = pd.DataFrame({"age": [1], "zip": [2]})
-    >>> which_columns(frame, ["zip"]), which_columns(frame, [1]), which_columns(frame, [False, True])
-    ([1], [1], [1])
-    """
-    if given is None:
-        return []
-    entries = [given] if isinstance(given, str) or np.ndim(given) == 0 else list(given)
-    names = column_names(frame)
-    if entries and all(isinstance(entry, bool | np.bool_) for entry in entries):
-        if len(entries) != len(names):
-            raise InputError(f"categorical_features is a mask of {len(entries)} for {len(names)} columns")
-        return [i for i, entry in enumerate(entries) if entry]
-    found = []
-    for entry in entries:
-        if isinstance(entry, str) and entry in names:
-            found.append(names.index(entry))
-        elif isinstance(entry, int | np.integer) and 0 <= entry < len(names):
-            found.append(int(entry))
-        else:
-            raise InputError(
-                f"categorical_features names {entry!r}, but the columns are {', '.join(map(repr, names))}: give "
-                "names, numbers from 0, or one True or False for each"
-            )
-    return found
-
-
-def column_names(frame: pd.DataFrame) -> list[str]:
-    """The names of a frame's columns as text; a list has plain numbers where pandas' index has numpy's."""
-    return [str(name) for name in frame.columns.tolist()]
-
-
-def label(column: Series, place: int | np.integer[Any]) -> str:
-    """What the row at a place is called, as an error message shows it.
-
-    >>> label(pd.Series([3.0, 4.0], index=[10, 20]), 1)
-    '20'
-    """
-    found = column.index[int(place)]
-    return repr(found.item() if isinstance(found, np.generic) else found)
-
-
-def _learn(column: Series, name: str, categorical: bool) -> Column:
-    kind = _kind(column, name)
+def _learn(column: Series, name: str, *, categorical: bool) -> Column:
+    kind = kind_of(column, name)
     if categorical or kind == "category":
-        return Category(name, tuple(sorted(_factorise(column, name)[1])))
+        return CategoryColumn(name, tuple(sorted(factorise(column, name)[1])))
     if kind == "flag":
-        return Flag(name)
-    values = _numbers(column, name)
-    if np.array_equal(np.unique(values), [0.0, 1.0]):
-        return Flag(name)
+        return FlagColumn(name)
+    values = numbers(column, name)
+    return FlagColumn(name) if np.array_equal(np.unique(values), [0.0, 1.0]) else _standardised(values, name)
+
+
+def _standardised(values: NDArray[np.float64], name: str) -> NumberColumn:
     from sklearn.preprocessing import StandardScaler
 
     with np.errstate(all="ignore"):
@@ -256,81 +244,13 @@ def _learn(column: Series, name: str, categorical: bool) -> Column:
     if not np.isfinite([mean, scale]).all():
         raise InputError(f"column {name!r} has values as large as {np.abs(values).max():g}: divide or log them")
     scaled = (values - mean) / scale
-    return Number(name, mean, scale, float(scaled.min()), float(scaled.max()))
+    return NumberColumn(name, mean, scale, float(scaled.min()), float(scaled.max()))
 
 
-def _kind(column: Series, name: str) -> str:
-    """Whether a column is a "number", a "flag" or a "category": by its dtype, or by what its objects are."""
-    _refuse_missing(column, name)
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        _kind(column.astype(object), name)
-        return "category"
-    found = pd.api.types.infer_dtype(column, skipna=False)
-    if found in _NUMBERS:
-        return "number"
-    if found == "boolean":
-        return "flag"
-    if found == "string":
-        return "category"
-    if found in ("mixed", "mixed-integer"):
-        _refuse_mixture(column, name)
-    raise InputError(
-        f"column {name!r} holds {found} values such as {column.iloc[0]!r}: turn them into numbers, text or "
-        "categories"
-    )
-
-
-def _refuse_missing(column: Series, name: str) -> None:
-    missing = np.flatnonzero(column.isna().to_numpy())
-    if len(missing):
-        raise InputError(
-            f"column {name!r} misses {len(missing)} of {len(column)} values (NaN), first in row "
-            f"{label(column, missing[0])}: leave these rows out, or put a sklearn.impute.SimpleImputer in "
-            "front"
-        )
-
-
-def _refuse_mixture(column: Series, name: str) -> None:
-    first: dict[bool, tuple[str, Any]] = {}
-    for place, value in enumerate(column):
-        row = label(column, place)
-        if not isinstance(value, str | int | float | np.number):
-            raise ColumnTypeError(
-                f"column {name!r} holds {value!r} in row {row}: an argument must be a string or a number, not "
-                f"{type(value).__name__!r}"
-            )
-        first.setdefault(isinstance(value, str), (row, value))
-    told = " and ".join(f"{value!r} in row {row}" for row, value in first.values())
-    raise ColumnTypeError(f"column {name!r} mixes text and numbers ({told}): use astype(str), or convert the text")
-
-
-def _numbers(column: Series, name: str) -> NDArray[np.float64]:
-    """A column as finite numbers (N,)."""
-    _refuse_missing(column, name)
-    plain = column.astype(object) if isinstance(column.dtype, pd.CategoricalDtype) else column
-    if not (pd.api.types.is_numeric_dtype(plain.dtype) or _kind(plain, name) in ("number", "flag")):
-        raise InputError(
-            f"column {name!r} was numeric in fit and holds text now, {column.iloc[0]!r} in row "
-            f"{label(column, 0)}: convert it with pandas.to_numeric"
-        )
-    try:
-        values = plain.to_numpy(dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"column {name!r} cannot be read as numbers: {error}") from error
-    infinite = np.flatnonzero(~np.isfinite(values))
-    if len(infinite):
-        raise InputError(
-            f"column {name!r} has infinite values, first {values[infinite[0]]} in row "
-            f"{label(column, infinite[0])}: leave these rows out or replace the values"
-        )
-    return values
-
-
-def _factorise(column: Series, name: str) -> tuple[NDArray[np.int64], list[Any]]:
-    """Number of the value of each row (N,), and the values as plain Python objects."""
-    _refuse_missing(column, name)
-    try:
-        codes, found = pd.factorize(column.astype(object))
-    except TypeError as error:
-        raise ColumnTypeError(f"column {name!r} holds what cannot be a category: {error}") from error
-    return codes.astype(np.int64), [value.item() if isinstance(value, np.generic) else value for value in found]
+def _declared(feature: Feature, column: Series) -> Column:
+    if isinstance(feature, Category):
+        return CategoryColumn(feature.name, feature.categories)
+    if isinstance(feature, Flag | Share):
+        # a frozen flag would be a group of its own: the domain of a data set says what exists, not what is fixed
+        return NumberColumn(feature.name, mean=0.0, scale=1.0, lower=0.0, upper=1.0)
+    return _standardised(numbers(column, feature.name), feature.name)

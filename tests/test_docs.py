@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 import r2et
-from r2et.cli import app
+from r2et.cli import with_plug_ins
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -106,7 +106,7 @@ def commands(page: Path) -> list[list[str]]:
 
 def understood(arguments: list[str]) -> None:
     """Parse a command without running it."""
-    command, path = typer.main.get_command(app), []
+    command, path = typer.main.get_command(with_plug_ins()), []
     while isinstance(command, TyperGroup):
         name, *arguments = arguments
         path.append(name)

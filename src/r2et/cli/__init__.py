@@ -1,5 +1,6 @@
 """The command line: parses, calls the library, prints. Every command knows --json."""
 
+import functools
 import os
 import sys
 import traceback
@@ -41,16 +42,24 @@ for _name, _command in (
     ("certify", certify.certify),
 ):
     app.command(_name, cls=ListingCommand)(_command)
-for _point, _group in load_entry_points(COMMANDS, set()):
-    # commands of other packages, such as the benchmark's
-    app.add_typer(_group, name=_point.name)
+
+
+@functools.cache
+def with_plug_ins() -> typer.Typer:
+    """The commands here and those of other packages, such as the benchmark's.
+
+    They are loaded when they are first asked for, since they may use what is here.
+    """
+    for point, group in load_entry_points(COMMANDS, set()):
+        app.add_typer(group, name=point.name)
+    return app
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; bad input ends with one sentence on stderr and exit code 2, as bad usage does."""
     try:
         with _warnings_as_notes():
-            app(arguments)
+            with_plug_ins()(arguments)
     except KeyboardInterrupt:
         typer.echo("interrupted", err=True)
         sys.exit(130)

@@ -872,7 +872,9 @@ def test_one_call_looks_at_the_model_once(name, monkeypatch):
     from r2et.numerics import preflight
 
     looks, look = [], preflight.preflight
-    monkeypatch.setattr(preflight, "preflight", lambda *args: (looks.append(args), look(*args)))
+    monkeypatch.setattr(
+        preflight, "preflight", lambda *args, **options: (looks.append(args), look(*args, **options))
+    )
     CALLS[name](net(), *rows())
     assert len(looks) == (0 if name in NO_LOOK else 2 if name in TWO_CALLS else 1)
 

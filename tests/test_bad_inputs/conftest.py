@@ -95,7 +95,7 @@ def records(tmp_path_factory) -> Path:
     """A folder of records with one cell."""
     folder = tmp_path_factory.mktemp("bad") / "records"
     (folder / "smoke").mkdir(parents=True)
-    shared = {"format": "r2et-benchmark", "version": 1}
+    shared = {"format": FORMAT, "version": VERSION}
     entry = {"name": "one", "data": "breast-cancer", "method": "vanilla", "role": "main"}
     cell = {
         **shared,

@@ -1,6 +1,5 @@
 """What others wrote: a file is looked at before it is opened, JSON is compared with a type before it is used."""
 
-import hashlib
 import json
 import math
 import os
@@ -224,12 +223,3 @@ def _finite(text: str) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{text} is not a finite number")
     return value
-
-
-def file_digest(path: str | os.PathLike[str]) -> str:
-    """The SHA-256 of a file."""
-    try:
-        with Path(path).open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise DataError(f"{str(path)!r} cannot be read: {error.strerror}") from error

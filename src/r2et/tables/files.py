@@ -2,8 +2,11 @@
 
 import csv
 import gzip
+import hashlib
+import io
 import os
 import warnings
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from r2et.errors import DataError, InputError, in_words
 from r2et.files.reading import regular_file
-from r2et.files.unpacking import allowed, check_gzip, too_large
+from r2et.files.unpacking import allowed, copy_within, too_large, unreadable
 from r2et.numerics.values import check_path, few, quoted
 
 # pandas is imported when it is used: a data set of images needs none
@@ -36,12 +39,23 @@ def read_frame(path: str | os.PathLike[str]) -> "pd.DataFrame":
     Args:
         path: a CSV (separated by commas, semicolons or tabs, as its first line is) or a Parquet file.
     """
+    return read_once(path)[0]
+
+
+def read_once(path: str | os.PathLike[str]) -> "tuple[pd.DataFrame, str]":
+    """A person's own file as a frame, and the SHA-256 of the very bytes that it was made from.
+
+    Args:
+        path: a CSV (separated by commas, semicolons or tabs, as its first line is) or a Parquet file.
+    """
     check_path("path", path)
     path = regular_file(path)
     if not path.name.lower().endswith(_SUFFIXES):
         raise DataError(f"{quoted(path)} is neither a CSV nor a Parquet file by its name: {', '.join(_SUFFIXES)}")
+    read = _read_parquet if path.suffix.lower() in (".parquet", ".pq") else _read_csv
     try:
-        frame = _read_parquet(path) if path.suffix.lower() in (".parquet", ".pq") else _read_csv(path)
+        content = path.read_bytes()
+        frame = read(path, content)
     except InputError:
         raise
     except UnicodeError as error:
@@ -53,7 +67,7 @@ def read_frame(path: str | os.PathLike[str]) -> "pd.DataFrame":
         raise DataError(f"{quoted(path)} has no rows")
     frame.columns = frame.columns.astype(str)
     _refuse_repeated(path, frame.columns.tolist())
-    return frame.reset_index(drop=True)
+    return frame.reset_index(drop=True), hashlib.sha256(content).hexdigest()
 
 
 def read_texts(
@@ -111,15 +125,12 @@ def _read_columns(path: Path, **options: Any) -> "pd.DataFrame":
     return frame
 
 
-def _read_csv(path: Path) -> "pd.DataFrame":
+def _read_csv(path: Path, content: bytes) -> "pd.DataFrame":
     import pandas as pd
 
-    packed = path.suffix.lower() == ".gz"
-    if packed:
-        check_gzip(path)
-        _check_cells(path)
-    with (gzip.open if packed else open)(path, "rt", newline="", encoding="utf-8-sig") as file:
-        header = file.readline()
+    if path.suffix.lower() == ".gz":
+        content = _unpacked(path, content)
+    header = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="").readline()
     # a name in quotes may hold any of them
     names = {mark: next(csv.reader([header], delimiter=mark), []) for mark in (",", ";", "\t")}
     separator = max(names, key=lambda mark: len(names[mark]))
@@ -129,7 +140,7 @@ def _read_csv(path: Path) -> "pd.DataFrame":
         warnings.simplefilter("error", pd.errors.ParserWarning)
         try:
             # pandas would take the first column away as an index where rows are longer than the header
-            return pd.read_csv(path, sep=separator, index_col=False)
+            return pd.read_csv(io.BytesIO(content), sep=separator, index_col=False)
         except pd.errors.ParserWarning as error:
             raise DataError(
                 f"{quoted(path)} has rows with more values than the {len(names[separator])} names of its first "
@@ -137,14 +148,20 @@ def _read_csv(path: Path) -> "pd.DataFrame":
             ) from error
 
 
-def _check_cells(path: Path) -> None:
-    """Refuse a packed table of very many empty values: each takes one byte of text, and eight in memory."""
-    limit, cells = allowed(path.stat().st_size), 0
-    with gzip.open(path) as source:
-        while piece := source.read(2**20):
-            cells += piece.count(b"\n") + max(map(piece.count, (b",", b";", b"\t")))
-            if 8 * cells > limit:
-                raise too_large(path, f"more than {cells:,} values")
+def _unpacked(path: Path, content: bytes) -> bytes:
+    """What a gzip file holds, unless it is damaged or far larger than the file."""
+    out = io.BytesIO()
+    try:
+        with gzip.open(io.BytesIO(content)) as source:
+            copy_within(source, path, out)
+    except (OSError, EOFError, zlib.error) as error:
+        raise unreadable(path, error) from error
+    text = out.getvalue()
+    # an empty value takes one byte of text, and eight in memory
+    cells = text.count(b"\n") + max(map(text.count, (b",", b";", b"\t")))
+    if 8 * cells > allowed(len(content)):
+        raise too_large(path, f"{cells:,} values")
+    return text
 
 
 def _refuse_repeated(path: Path, names: Sequence[str]) -> None:
@@ -156,7 +173,7 @@ def _refuse_repeated(path: Path, names: Sequence[str]) -> None:
         )
 
 
-def _read_parquet(path: Path) -> "pd.DataFrame":
+def _read_parquet(path: Path, content: bytes) -> "pd.DataFrame":
     import pandas as pd
 
     try:
@@ -165,7 +182,7 @@ def _read_parquet(path: Path) -> "pd.DataFrame":
         raise DataError(
             f"{quoted(path)} needs pyarrow: pip install 'r2et[parquet]', or save the table as CSV"
         ) from error
-    with parquet.ParquetFile(path) as file:
+    with parquet.ParquetFile(io.BytesIO(content)) as file:
         schema, stored = file.schema_arrow, file.metadata
     rows = stored.num_rows
     unpacked = sum(stored.row_group(number).total_byte_size for number in range(stored.num_row_groups))
@@ -184,20 +201,20 @@ def _read_parquet(path: Path) -> "pd.DataFrame":
             "of numbers or text, or leave them out of the file"
         )
     # a value that repeats takes no room in the file, and eight bytes in memory
-    if max(rows * len(schema.names) * 8, unpacked) > allowed(path.stat().st_size):
+    if max(rows * len(schema.names) * 8, unpacked) > allowed(len(content)):
         raise too_large(path, f"{rows:,} rows of {len(schema.names)} columns, {unpacked:,} bytes")
     texts = [entry.name for entry in schema if types.is_string(entry.type) or types.is_large_string(entry.type)]
-    _check_texts(path, texts)
-    return pd.read_parquet(path)
+    _check_texts(path, content, texts)
+    return pd.read_parquet(io.BytesIO(content))
 
 
-def _check_texts(path: Path, names: Sequence[str]) -> None:
+def _check_texts(path: Path, content: bytes, names: Sequence[str]) -> None:
     """Refuse a text that is stored once and repeated in very many rows: it is written out in each of them."""
     from pyarrow import compute, parquet
 
-    limit, seen = allowed(path.stat().st_size), 0
+    limit, seen = allowed(len(content)), 0
     for name in names:
-        with parquet.ParquetFile(path, read_dictionary=[name]) as file:
+        with parquet.ParquetFile(io.BytesIO(content), read_dictionary=[name]) as file:
             for batch in file.iter_batches(batch_size=2**16, columns=[name]):
                 lengths = compute.binary_length(batch.column(0).dictionary)
                 seen += compute.sum(compute.take(lengths, batch.column(0).indices)).as_py() or 0

@@ -11,10 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from r2et.errors import DataError, InputError
-from r2et.files.reading import file_digest
 from r2et.numerics.values import check_path, check_text, few, quoted, suggestion
 from r2et.tables.columns import listed_names
-from r2et.tables.files import read_frame
+from r2et.tables.files import read_once
 
 Series: TypeAlias = "pd.Series[Any]"
 
@@ -61,10 +60,7 @@ def read_table(
     """
     check_path("path", path)
     path = Path(path)
-    sha256 = file_digest(path) if path.is_file() else ""
-    frame = read_frame(path)
-    if sha256 and file_digest(path) != sha256:
-        raise DataError(f"{str(path)!r} changed while it was read: wait until it is whole")
+    frame, sha256 = read_once(path)
     known = frame.columns.tolist()
     if target is None:
         raise InputError(f"{str(path)!r} is a table: name the column to predict by --target; it has {few(known)}")

@@ -37,7 +37,7 @@ def network(tmp_path_factory) -> Path:
     """A folder with a small network on breast-cancer."""
     data = r2et.data.load("breast-cancer")
     model = r2et.models.MLP(30, 2, hidden=(8,))
-    r2et.fit(model, data.train, data.validation, epochs=3, accelerator="cpu")
+    r2et.fit(model, data.train, data.validation, settings=r2et.training.Settings(epochs=3, accelerator="cpu"))
     folder = tmp_path_factory.mktemp("network")
     r2et.save_model(model, folder, data="breast-cancer", k=5)
     return folder

@@ -103,7 +103,7 @@ ODD = [
     row("integrations.penalty: inference", lambda: integrations.penalty(R2ET, NET, INFERENCE_X), "clone"),
     row("data.load_graphs: labels, odd", lambda: data.load_graphs(GRAPHS, torch.tensor(1.0)), "labels"),
     # --- what is of another kind --------------------------------------------------------------------------------
-    row("fit: model is None", lambda: r2et.fit(None, ROWS, ROWS, accelerator="cpu"), "got None"),
+    row("fit: model is None", lambda: r2et.fit(None, ROWS, ROWS), "got None"),
     row("fit: epochs of many digits", lambda: fitted(epochs=HUGE), "epochs="),
     row("integrations.penalty: model", lambda: integrations.penalty(R2ET, None, X), "got None"),
     row("integrations.penalty: width", lambda: integrations.penalty(R2ET, torch.nn.Linear(2, 2), X), "(5, 6)"),

@@ -288,7 +288,7 @@ def test_retraining_has_a_schedule_of_its_own():
 )
 def test_an_explainer_survives_a_checkpoint(tmp_path, explainer):
     r2et.save_model(r2et.models.Linear(3, 2), tmp_path, explainer=EXPLAINERS.describe(explainer))
-    assert EXPLAINERS.restore(r2et.load_model(tmp_path)[1]["explainer"]) == explainer
+    assert EXPLAINERS.restore(r2et.checkpoints.load_model(tmp_path)[1]["explainer"]) == explainer
 
 
 def test_an_explainer_that_is_not_plain_values_is_refused():

@@ -43,7 +43,7 @@ def test_an_estimator_of_somebody_else_is_opened_by_its_name(own):
 
 def test_an_estimator_that_nobody_registered_is_refused(own):
     ESTIMATORS.entries.pop("thresholds")
-    with pytest.raises(CheckpointError, match="own.*estimator.*'thresholds'"):
+    with pytest.raises(CheckpointError, match=r"own.*estimator.*'thresholds'"):
         r2et.open_model(own)
 
 

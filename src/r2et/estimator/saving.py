@@ -1,7 +1,6 @@
 """A fitted StableClassifier as safetensors and JSON; nothing is ever unpickled."""
 
 import os
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
@@ -9,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from r2et.checkpoints import save_model
-from r2et.errors import CheckpointError, InputError, in_words
+from r2et.errors import CheckpointError, in_words
 from r2et.estimator.choosing import Sanity
 from r2et.estimator.inputs import check_parameters
 from r2et.files.reading import typed
@@ -62,16 +61,16 @@ def save(
         path,
         estimator=NAME,
         estimator_version=VERSION,
-        parameters=_plain(parameters),
-        classes={"dtype": fitted.classes_.dtype.str, "values": _plain(fitted.classes_)},
-        feature_names=None if names is None else _plain(names),
-        columns=_plain(fitted.encoding_.describe()),
+        parameters=parameters,
+        classes={"dtype": fitted.classes_.dtype.str, "values": fitted.classes_},
+        feature_names=names,
+        columns=fitted.encoding_.describe(),
         k=fitted.k_,
-        settings=_plain(fitted.settings_),
-        candidates=_plain(fitted.candidates_.to_dict("records")),
-        history=_plain(fitted.history_.to_dict("records")),
-        sanity=asdict(fitted.sanity_),
-        **({} if origin is None else {"origin": _plain(dict(origin))}),
+        settings=fitted.settings_,
+        candidates=fitted.candidates_.to_dict("records"),
+        history=fitted.history_.to_dict("records"),
+        sanity=fitted.sanity_,
+        **({} if origin is None else {"origin": dict(origin)}),
     )
 
 
@@ -154,18 +153,3 @@ def _check_fit(restored: "StableClassifier") -> None:
             f"the parts do not fit: a model of {shape}, {n} encoded features, {len(restored.classes_)} classes, "
             f"k={restored.k_}, columns called {quoted(names if names is None else names.tolist())}"
         )
-
-
-def _plain(value: Any) -> Any:
-    """The same with numpy's numbers and arrays as Python's, and tuples as lists."""
-    if isinstance(value, dict):
-        return {_plain(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple | np.ndarray | pd.Index | pd.Series):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, np.generic):
-        return value.item()
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
-    raise InputError(
-        f"{value!r} of type {type(value).__name__} cannot be saved: use numbers, text, lists and dicts"
-    )

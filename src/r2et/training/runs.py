@@ -1,7 +1,7 @@
 """A training run in a folder: what it has reached, and under which conditions, so that it can be resumed."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from torch import Tensor, nn
@@ -76,7 +76,7 @@ def save(
     content = {
         "kind": KIND,
         "identity": conditions,
-        "progress": asdict(progress),
+        "progress": progress,
         "optimiser": rest,
         "schedule": None if parts.schedule is None else parts.schedule.state_dict(),
     }

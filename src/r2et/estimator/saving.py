@@ -108,7 +108,7 @@ def restore(
         restored.candidates_ = pd.DataFrame(saved["candidates"])
         restored.history_ = pd.DataFrame(saved["history"])
         restored.sanity_ = saved["sanity"]
-        restored.model_ = model.requires_grad_(False)
+        restored.model_ = model.requires_grad_(requires_grad=False)
         _check_fit(restored)
     except CheckpointError:
         raise

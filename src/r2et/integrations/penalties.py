@@ -49,9 +49,9 @@ def penalty(
 
     >>> from r2et.objectives import R2ET
     >>> model = nn.Sequential(nn.Linear(9, 8), nn.Softplus(), nn.Linear(8, 2))
-    >>> found = penalty(R2ET(k=3), model, torch.randn(16, 9))
-    >>> found.total.backward()
-    >>> sorted(found.parts)
+    >>> added = penalty(R2ET(k=3), model, torch.randn(16, 9))
+    >>> added.total.backward()
+    >>> sorted(added.parts)
     ['curvature', 'gap']
     """
     regularised = check_regularised(objective)

@@ -1,6 +1,5 @@
 """The training loop: a ladder of small steps, each of which a subclass can replace."""
 
-import hashlib
 import math
 import time
 import warnings
@@ -28,6 +27,7 @@ from r2et.training import runs
 from r2et.training.compiled import CannotCompileError, CompiledStep
 from r2et.training.devices import Runtime
 from r2et.training.rows import Batch, Redrawn, Rows, take, weights_of
+from r2et.training.seeds import derived, generator_for
 from r2et.training.settings import FitResult, Progress, Retraining, Settings
 
 #: values that a regulariser keeps of each input value, in several graphs
@@ -115,8 +115,8 @@ class Trainer:
         world, rank = self.fabric.world_size, self.fabric.global_rank
         train = self.train
         if isinstance(train, Redrawn):
-            train = train.redraw(_generator(self.settings.seed, "pairs", epoch))
-        order = torch.randperm(len(train.x), generator=_generator(self.settings.seed, "order", epoch))
+            train = train.redraw(generator_for(self.settings.seed, "pairs", epoch))
+        order = torch.randperm(len(train.x), generator=generator_for(self.settings.seed, "order", epoch))
         for rows in order.split(self.settings.batch_size):
             mine = rows[rank::world]
             share = len(mine) * world / len(rows)
@@ -130,7 +130,7 @@ class Trainer:
             for layer in self.model.modules():
                 if isinstance(layer, _BatchNorm):
                     layer.eval()
-        generator = _generator(self.settings.seed, "objective", epoch, device=self.fabric.device)
+        generator = generator_for(self.settings.seed, "objective", epoch, device=self.fabric.device)
         totals: dict[str, Tensor] = {}
         counts: dict[str, int] = {}
         steps = -(-len(self.train.x) // self.settings.batch_size)
@@ -169,7 +169,7 @@ class Trainer:
         """Validation AUC, loss and its parts; in retraining also P@k against the reference's ranking."""
         self.model.eval()
         x, y = self.validation.x, self.validation.y
-        generator = _generator(self.settings.seed, "validation", device=self.fabric.device)
+        generator = generator_for(self.settings.seed, "validation", device=self.fabric.device)
         totals: dict[str, float] = {}
         for rows in torch.arange(len(x)).split(_rows_at_once(x)):
             loss = self.loss(self._on_device(take(self.validation, rows)), generator, step=0)
@@ -217,7 +217,7 @@ class Trainer:
 
     def _prepare(self) -> None:
         if self.retraining is not None:
-            reference = copied(self.retraining.reference).eval().requires_grad_(False)
+            reference = copied(self.retraining.reference).eval().requires_grad_(requires_grad=False)
             self.retraining = replace(self.retraining, reference=reference.to(self.fabric.device))
             self.reference_auc = metrics.auc(
                 reference, self.fabric.to_device(self.validation.x), self.validation.y
@@ -247,7 +247,7 @@ class Trainer:
         started = time.perf_counter()
         state = self.state
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(_derive(self.settings.seed, "layers", state.epoch))
+            torch.manual_seed(derived(self.settings.seed, "layers", state.epoch))
             record = {"epoch": state.epoch + 1.0, **self.train_epoch(state.epoch)}
         state.epoch += 1
         record |= self.validate()
@@ -326,13 +326,3 @@ class Trainer:
 
 def _rows_at_once(x: Tensor) -> int:
     return min(1024, at_once(x[0].numel(), copies=GRAPHS))
-
-
-def _derive(seed: int, *parts: object) -> int:
-    """A seed for one purpose, independent of the seeds for others."""
-    text = repr((seed, *parts)).encode()
-    return int.from_bytes(hashlib.blake2b(text, digest_size=7).digest(), "little")
-
-
-def _generator(seed: int, *parts: object, device: torch.device | str = "cpu") -> torch.Generator:
-    return torch.Generator(device).manual_seed(_derive(seed, *parts))

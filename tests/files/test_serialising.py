@@ -88,13 +88,22 @@ def test_numbers_and_arrays_of_others_become_python_s(value, expected):
         assert [type(key) for key in result] == [int]
 
 
-@pytest.mark.parametrize("value", [object, Inner, {1, 2}, 1 + 2j, b"bytes", np.array([1j])])
-def test_what_json_cannot_hold_is_named(value):
-    with pytest.raises(CheckpointError, match="cannot be saved: use numbers, text, lists and dicts"):
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (object, "type"),
+        (Inner, "type"),
+        ({1, 2}, "set"),
+        (1 + 2j, "complex"),
+        (b"bytes", "bytes"),
+        (np.array([1j]), "complex"),
+    ],
+)
+def test_what_json_cannot_hold_is_named(value, kind):
+    message = f"of type {kind} cannot be saved: use numbers, text, lists and dicts"
+    with pytest.raises(CheckpointError, match=message):
         plain({"entry": [value]}, CheckpointError)
-    with pytest.raises(
-        InputError, match=type(np.ravel(value)[0]).__name__ if isinstance(value, np.ndarray) else ""
-    ):
+    with pytest.raises(InputError, match=message):
         to_json(value)
 
 

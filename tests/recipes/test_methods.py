@@ -1,11 +1,9 @@
-import inspect
 from dataclasses import dataclass, replace
 
 import pytest
 import torch
 from torch import nn
 
-import r2et
 from r2et import models, objectives
 from r2et.data import Split
 from r2et.errors import InputError

@@ -51,7 +51,7 @@ def trained(data_name: str, net: str) -> tuple[Any, Any]:
     data = r2et.data.load(data_name)
     torch.manual_seed(0)
     model = r2et.models.MLP(data.train.x.shape[1], len(data.class_names), **NETS[net])
-    r2et.fit(model, data.train, data.validation, **TRAINING)
+    r2et.fit(model, data.train, data.validation, settings=r2et.training.Settings(**TRAINING))
     return data, model
 
 

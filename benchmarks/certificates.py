@@ -92,7 +92,7 @@ def trained(data_name: str, net: str) -> tuple[Any, Any]:
     data = r2et.data.load(data_name)
     torch.manual_seed(0)
     model = networks(data_name)[net]()
-    r2et.fit(model, data.train, data.validation, **TRAINING)
+    r2et.fit(model, data.train, data.validation, settings=r2et.training.Settings(**TRAINING))
     return data, model.double().eval()
 
 

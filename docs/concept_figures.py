@@ -18,7 +18,9 @@ def small_network() -> tuple[torch.nn.Module, Any]:
     data = r2et.data.load("breast-cancer")
     torch.manual_seed(0)
     model = r2et.models.MLP(features=30, classes=2, activation="softplus", beta=5.0)
-    r2et.fit(model, data.train, data.validation, epochs=15, lr=5e-3, batch_size=64)
+    r2et.fit(
+        model, data.train, data.validation, settings=r2et.training.Settings(epochs=15, lr=5e-3, batch_size=64)
+    )
     return model, data
 
 

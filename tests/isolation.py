@@ -116,16 +116,25 @@ def registries() -> Undo:
     """What has a name, and every table of constants of the library: activations, methods."""
     before = [(table, dict(table)) for table in _tables(len(sys.modules))]
     known = [(vars(registry), _copied(vars(registry))) for registry in registry_module._REGISTRIES.values()]
+    loaded = set(sys.modules)
 
     def put_back() -> None:
         for state, old in known:
+            late = {name: entry for name, entry in state["entries"].items() if _is_late(entry.thing, loaded)}
             state.update(_copied(old))
+            state["entries"].update(late)
         for table, entries in before:
             if table != entries:
                 table.clear()
                 table.update(entries)
 
     return put_back
+
+
+def _is_late(thing: Any, loaded: set[str]) -> bool:
+    """Whether a module of the library registered it that was imported in the meantime: it will not do so again."""
+    module = getattr(thing, "__module__", "")
+    return module.startswith("r2et.") and module not in loaded
 
 
 def _copied(state: dict[str, Any]) -> dict[str, Any]:

@@ -197,7 +197,7 @@ def test_every_method_trains_and_can_be_attacked(run, tmp_path, vanilla, name):
     assert found["settings"] == METHODS[name].defaults
     assert found["epochs"] == 1
     assert 0 <= found["test_auc"] <= 1
-    model, information = r2et.load_model(tmp_path / "run")
+    model, information = r2et.checkpoints.load_model(tmp_path / "run")
     test = r2et.data.load("breast-cancer").test
     assert r2et.metrics.auc(model, test.x, test.y) == found["test_auc"]
     assert information == {key: value for key, value in found.items() if key != "output"}
@@ -236,7 +236,7 @@ def test_the_same_seed_gives_the_same_model(run, tmp_path):
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):
         run("train", "--epochs", 1, "--seed", seed, "-o", tmp_path / name, "--json").json()
     x = r2et.data.load("breast-cancer").test.x
-    a, b, c = (r2et.load_model(tmp_path / name)[0](x) for name in "abc")
+    a, b, c = (r2et.checkpoints.load_model(tmp_path / name)[0](x) for name in "abc")
     assert torch.equal(a, b)
     assert not torch.equal(a, c)
 
@@ -247,7 +247,7 @@ def test_resume_continues_a_run(run, tmp_path):
     run(*arguments, tmp_path / "parts", "--epochs", 2).json()
     parts = run(*arguments, tmp_path / "parts", "--epochs", 4, "--resume").json()
     assert {**parts, "output": None} == {**straight, "output": None}
-    a, b = (r2et.load_model(tmp_path / name)[0].state_dict() for name in ("straight", "parts"))
+    a, b = (r2et.checkpoints.load_model(tmp_path / name)[0].state_dict() for name in ("straight", "parts"))
     assert all(torch.equal(a[name], b[name]) for name in a)
 
 
@@ -354,7 +354,7 @@ def test_attack_prints_a_table(run, vanilla):
 def test_attack_gives_the_figures_of_the_library(run, vanilla):
     options = ["--attack", "er", "--radius", "0.7", "--steps", "20", "-k", "4", "--limit", "50", "--seed", "2"]
     (found,) = run("attack", vanilla, *options, "--json").json()["attacks"]
-    model, _ = r2et.load_model(vanilla)
+    model, _ = r2et.checkpoints.load_model(vanilla)
     x, y = (part[:50] for part in (r2et.data.load("breast-cancer").test.x, r2et.data.load("breast-cancer").test.y))
     result = r2et.attacks.ERAttack(k=4, radius=0.7, steps=20)(model, x, seed=2)
     assert found["rows"] == 50
@@ -465,7 +465,13 @@ def test_audit_as_json_is_the_library_s(run, vanilla):
     ).json()
     test = r2et.data.load("breast-cancer").test
     expected = r2et.audit(
-        r2et.load_model(vanilla)[0], test.x[:30], test.y[:30], k=5, radii=(0.5, 1.5), steps=5, budget="fast"
+        r2et.checkpoints.load_model(vanilla)[0],
+        test.x[:30],
+        test.y[:30],
+        k=5,
+        radii=(0.5, 1.5),
+        steps=5,
+        budget="fast",
     ).to_dict()
     assert found.pop("data") == "breast-cancer"
     assert found.pop("model") == str(vanilla)

@@ -89,6 +89,18 @@ def test_registries():
     assert not activations.known(Cube())
 
 
+def test_what_a_module_of_the_library_registers_when_it_is_imported_stays():
+    class Late(nn.Module):
+        __module__ = "r2et.imported_in_a_test"
+
+    with isolated():
+        with isolated():
+            r2et.models.MODELS.register("late")(Late)
+        assert "late" in r2et.models.MODELS.entries, "it would not be registered again"
+        del r2et.models.MODELS.entries["late"]
+    r2et.models.MODELS.entries.pop("late", None)
+
+
 def test_modules_of_a_temporary_folder(tmp_path):
     (tmp_path / "own_module_of_a_test.py").write_text("")
     path = list(sys.path)

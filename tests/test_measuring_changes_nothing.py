@@ -168,7 +168,7 @@ TRAINING = {
     *(f"{name}.{method}" for name in objectives.__all__ for method in ("__call__", "evaluate")),
 }
 #: parts of the calls above that training uses too, and draws that `draw` puts together
-PARTS = ("attribute", "explained", "gradient", "average_gradient", "each", "Batch", "Task", "prepare")
+PARTS = ("attribute", "explained", "gradient", "average_gradient", "each", "ExplainedBatch", "Task", "prepare")
 
 
 def _takes_a_model(thing: Callable[..., Any]) -> bool:

@@ -15,7 +15,6 @@ NAMES = [
     "certify",
     "errors",
     "fit",
-    "load_model",
     "metrics",
     "models",
     "open_model",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     )
     from r2et.auditing import audit
     from r2et.certificates import certify
-    from r2et.checkpoints import load_model, save_model
+    from r2et.checkpoints import save_model
     from r2et.domain import Domain
     from r2et.estimator import StableClassifier
     from r2et.predictors import open_model
@@ -41,7 +41,6 @@ __all__ = [
     "errors",
     "explainers",
     "fit",
-    "load_model",
     "metrics",
     "models",
     "objectives",
@@ -63,7 +62,6 @@ _HOMES = {
     "audit": "auditing",
     "certify": "certificates",
     "fit": "training",
-    "load_model": "checkpoints",
     "open_model": "predictors",
     "precision_at_k": "ranking",
     "save_model": "checkpoints",

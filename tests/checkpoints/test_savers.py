@@ -86,7 +86,7 @@ def test_a_reader_between_the_files_of_a_saver_gets_the_new_checkpoint(tmp_path,
     from r2et.checkpoints import models as checkpoints
 
     save_model(network(1), tmp_path, number=1)
-    decode, saved = checkpoints._decode, []
+    decode, saved = checkpoints.untagged, []
 
     def decode_slowly(value):
         # the JSON file is read by now, its tensor file is not
@@ -95,7 +95,7 @@ def test_a_reader_between_the_files_of_a_saver_gets_the_new_checkpoint(tmp_path,
             save_model(network(2), tmp_path, number=2)
         return decode(value)
 
-    monkeypatch.setattr(checkpoints, "_decode", decode_slowly)
+    monkeypatch.setattr(checkpoints, "untagged", decode_slowly)
     found, information = load_model(tmp_path)
     assert found.weight[0, 0].item() == information["number"] == 2
 

@@ -66,15 +66,15 @@ def test_a_model_of_ones_own_class(imported):
     path = saved("net")
     rewritten(path, lambda record: record["architecture"].update(name="own_code:Net"))
     with pytest.raises(TrustError, match=r"the file names the model 'own_code:Net'.* pass trust="):
-        r2et.load_model("net")
+        r2et.checkpoints.load_model("net")
     assert not imported.exists()
-    model, _ = r2et.load_model("net", trust=["own_code:Net"])
+    model, _ = r2et.checkpoints.load_model("net", trust=["own_code:Net"])
     assert type(model).__name__ == "Net"
     assert model.weight.device == torch.device("cpu")
-    again, _ = r2et.load_model("net", trust=[type(model)])
+    again, _ = r2et.checkpoints.load_model("net", trust=[type(model)])
     assert torch.equal(again.weight, model.weight)
     r2et.save_model(model, "again")
-    assert type(r2et.load_model("again", trust=[type(model)])[0]) is type(model)
+    assert type(r2et.checkpoints.load_model("again", trust=[type(model)])[0]) is type(model)
 
 
 def test_a_model_inside_of_a_model(imported):
@@ -82,9 +82,9 @@ def test_a_model_inside_of_a_model(imported):
     path = r2et.save_model(r2et.models.Siamese(inner), "net")
     rewritten(path, lambda record: record["architecture"]["embedding"].update(name="own_code:Net"))
     with pytest.raises(TrustError, match="the model 'own_code:Net'"):
-        r2et.load_model("net")
+        r2et.checkpoints.load_model("net")
     assert not imported.exists()
-    assert type(r2et.load_model("net", trust=["own_code:Net"])[0].embedding).__name__ == "Net"
+    assert type(r2et.checkpoints.load_model("net", trust=["own_code:Net"])[0].embedding).__name__ == "Net"
 
 
 def test_an_explainer(imported, capsys):

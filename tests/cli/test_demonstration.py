@@ -100,7 +100,7 @@ def test_the_saved_models_are_the_ones_in_the_table(short):
     folder, found = short
     test = r2et.data.load("breast-cancer").test
     for row in found["models"]:
-        model, information = r2et.load_model(folder / row["method"])
+        model, information = r2et.checkpoints.load_model(folder / row["method"])
         assert information["data"] == "breast-cancer"
         assert information["k"] == 8
         assert r2et.metrics.auc(model, test.x, test.y) == row["auc"]

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 import r2et
+from r2et.auditing import subjects
+from r2et.auditing.subjects import Subject
 from r2et.cli import main
 from r2et.explainers import EXPLAINERS
-from r2et.predictors import Subject, subjects
 from r2et.recipes import find_preset
 from tests.training.generated import generated_data
 
@@ -55,7 +56,7 @@ def folders(tmp_path_factory) -> dict[str, Path]:
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_checkpoint_says_which_data_and_which_explanation(folders, name):
-    model, information = r2et.load_model(folders[name])
+    model, information = r2et.checkpoints.load_model(folders[name])
     data, target, options = RECORDED[name]
     assert (information["data"], information["target"], information["data_options"]) == (data, target, options)
     preset = find_preset(loaded(name))
@@ -74,7 +75,7 @@ def test_attack_is_on_the_explanation_of_the_training(run, folders, name):
     ]
     preset = find_preset(loaded(name))
     attack = r2et.attacks.ERAttack(k=50, radius=preset.radius, steps=2, explainer=preset.explainer)
-    expected = attack(r2et.load_model(folders[name])[0], loaded(name).test.x[:3], seed=0)
+    expected = attack(r2et.checkpoints.load_model(folders[name])[0], loaded(name).test.x[:3], seed=0)
     assert found["precision"] == pytest.approx(float(expected.precision.mean()))
     assert found["radius"] == preset.radius
     assert found["rows"] == 3
@@ -121,7 +122,7 @@ def test_a_resnet_is_retrained_from_a_folder(run, folders, tmp_path, name):
     found = run("train", *start, "-o", tmp_path / "run", "--json").json()
     assert found["stopped"] == "epochs"
     assert '"ranking kept"' in (tmp_path / "run" / "training.json").read_text()
-    a, b = (r2et.load_model(folder)[0].state_dict() for folder in (folders[name], tmp_path / "run"))
+    a, b = (r2et.checkpoints.load_model(folder)[0].state_dict() for folder in (folders[name], tmp_path / "run"))
     assert a.keys() == b.keys()
     assert torch.equal(a["bn1.running_mean"], b["bn1.running_mean"])
 
@@ -130,7 +131,7 @@ def test_single_graphs(run, tmp_path):
     given = ["--data", "abide", "--option", "pairs=false", "--method", "vanilla", "--epochs", 1]
     found = run("train", *given, "-o", tmp_path / "run", "--json").json()
     assert found["explainer"]["inputs"] == 1
-    assert r2et.load_model(tmp_path / "run")[0].architecture["name"] == "gcn"
+    assert r2et.checkpoints.load_model(tmp_path / "run")[0].architecture["name"] == "gcn"
 
 
 def test_the_paper_s_preset(run, tmp_path):

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import r2et
-from r2et.predictors import choose_rows, open_model
+from r2et.auditing.subjects import choose_rows
+from r2et.predictors import open_model
 from r2et.tables import read_table
 from r2et.tables.splits import hold_out
 from tests.cli.test_own_table import QUICK, ROWS, people
@@ -119,7 +120,7 @@ def test_the_origin_is_that_of_the_same_model_while_another_is_trained(run, csv,
     monkeypatch.setattr(models, "load_model", load_then_replace)
     opened = open_model(tmp_path / "model")
     assert set(opened.origin.held_out) == unseen(0)
-    found = opened.classifier.model_.state_dict()
+    found = opened.estimator.model_.state_dict()
     assert all((found[name] == expected[name]).all() for name in expected)
 
 

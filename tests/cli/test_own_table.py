@@ -165,7 +165,7 @@ def test_an_interrupt_keeps_what_is_done(run, folder, tmp_path, monkeypatch):
         return chunk(self, rows, *rest)
 
     monkeypatch.setattr(chunks._Chunks, "_chunk", interrupted)
-    monkeypatch.setattr("r2et.predictors.subjects.Subject.rows_at_once", 5)
+    monkeypatch.setattr("r2et.auditing.subjects.Subject.rows_at_once", 5)
     page = tmp_path / "report.html"
     found = run("audit", folder / "plain", "--data", folder / "people.csv", *QUICK, "--report", page)
     assert found.code == 130
@@ -176,7 +176,7 @@ def test_an_interrupt_keeps_what_is_done(run, folder, tmp_path, monkeypatch):
 
 
 def test_an_interrupt_of_the_second_model_keeps_the_first(run, folder, tmp_path, monkeypatch):
-    from r2et.predictors import Subject
+    from r2et.auditing.subjects import Subject
 
     audit, calls = Subject.audit, []
 
@@ -243,7 +243,7 @@ def test_bad_tables_of_train(run, folder, tmp_path, monkeypatch, name):
 
 BAD_AUDITS = {
     "no data": ([], ["trained on a file of your own", "--data file.csv", "'bought'"]),
-    "a data set": (["--data", "breast-cancer"], ["is a classifier of tables", "--data file.csv"]),
+    "a data set": (["--data", "breast-cancer"], ["is an estimator of tables", "--data file.csv"]),
     "classes": (["--data", "{csv}", "--classes", "yes,no"], ["knows its classes"]),
     "an option": (["--data", "{csv}", "--option", "size=3"], ["--option is for the data sets"]),
     "a column that is gone": (

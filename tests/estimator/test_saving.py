@@ -80,7 +80,7 @@ def test_labels_of_every_kind(labels, tmp_path):
 
 def test_nothing_is_pickled(saved):
     assert sorted(path.suffix for path in saved.iterdir()) == [".json", ".safetensors"]
-    model, information = r2et.load_model(saved)  # a folder like any other of r2et
+    model, information = r2et.checkpoints.load_model(saved)  # a folder like any other of r2et
     assert information["estimator"] == "StableClassifier"
     assert next(model.parameters()).dtype == torch.float64
 
@@ -112,7 +112,7 @@ def changed(saved, change):
         (lambda record: record["information"].update(estimator_version=2), "has version 2 of StableClassifier"),
         (
             lambda record: record["information"].update(estimator=None),
-            "not a StableClassifier: use r2et.load_model",
+            "not a StableClassifier: use r2et.open_model",
         ),
         (lambda record: record["information"].pop("columns"), "is not a complete StableClassifier"),
         (lambda record: record["information"].pop("parameters"), "is not a complete StableClassifier"),

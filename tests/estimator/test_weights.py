@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from r2et import StableClassifier, fit, objectives
 from r2et.errors import InputError
-from r2et.training import WeightedRows
+from r2et.training import Settings, WeightedRows
 from tests.models_with_answers import generator, mlp, normal
 from tests.training.toy import net, problem, weights
 
@@ -69,17 +69,18 @@ def test_weights_that_cannot_be_used(given, message):
         WeightedRows(X, Y, given)
 
 
-def one_step(train, validation, **options):
+def one_step(train, validation):
     model = net(dtype=torch.float64)
     made = fit(
         model,
         train,
         validation,
-        epochs=1,
-        batch_size=1000,
-        optimiser=lambda parameters: torch.optim.SGD(parameters, lr=0.5),
-        accelerator="cpu",
-        **options,
+        settings=Settings(
+            epochs=1,
+            batch_size=1000,
+            optimiser=lambda parameters: torch.optim.SGD(parameters, lr=0.5),
+            accelerator="cpu",
+        ),
     )
     return weights(model), made.records[0]
 
@@ -115,7 +116,7 @@ def test_weights_of_one_change_nothing():
     both = []
     for part in (train, WeightedRows(*train, torch.ones(30))):
         model = net()
-        fit(model, part, validation, epochs=2, batch_size=8, accelerator="cpu")
+        fit(model, part, validation, settings=Settings(epochs=2, batch_size=8, accelerator="cpu"))
         both.append(weights(model))
     for name, value in both[0].items():
         torch.testing.assert_close(both[1][name], value, rtol=0, atol=1e-6)
@@ -125,15 +126,22 @@ def test_a_weighted_step_is_not_compiled():
     train, validation = problem(30)
     rows = WeightedRows(*train, torch.linspace(0.5, 1.5, 30))
     with pytest.warns(UserWarning, match="the rows have weights"):
-        fit(net(), rows, validation, epochs=1, compile=True, accelerator="cpu")
+        fit(net(), rows, validation, settings=Settings(epochs=1, compile=True, accelerator="cpu"))
 
 
 def test_other_weights_are_another_run(tmp_path):
     train, validation = problem(30)
-    fit(net(), train, validation, epochs=1, checkpoint=tmp_path, accelerator="cpu")
+    fit(net(), train, validation, settings=Settings(epochs=1, accelerator="cpu"), checkpoint=tmp_path)
     rows = WeightedRows(*train, torch.linspace(0.5, 1.5, 30))
     with pytest.raises(InputError, match="its data was"):
-        fit(net(), rows, validation, epochs=2, checkpoint=tmp_path, resume=True, accelerator="cpu")
+        fit(
+            net(),
+            rows,
+            validation,
+            settings=Settings(epochs=2, accelerator="cpu"),
+            checkpoint=tmp_path,
+            resume=True,
+        )
 
 
 def probabilities(x, y, sample_weight=None, **options):

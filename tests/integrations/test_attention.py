@@ -54,18 +54,17 @@ def test_retraining_makes_the_explanations_more_stable(model):
     parts = (x[:64], y[:64]), (x[64:], y[64:])
     objective = r2et.objectives.R2ET(k=2, gap=0.5, curvature=0.5, scale_free=True)
     with sdpa_kernel(SDPBackend.MATH):
-        r2et.fit(model, *parts, epochs=8, batch_size=64, lr=1e-2, accelerator="cpu")
+        r2et.fit(
+            model, *parts, settings=r2et.training.Settings(epochs=8, batch_size=64, lr=1e-2, accelerator="cpu")
+        )
         hardened = copy.deepcopy(model)
         retraining = r2et.training.Retraining(model, k=2, min_precision=0.0, max_auc_drop=1.0)
         r2et.fit(
             hardened,
             *parts,
             objective,
-            epochs=12,
-            batch_size=64,
-            lr=1e-2,
+            settings=r2et.training.Settings(epochs=12, batch_size=64, lr=1e-2, accelerator="cpu"),
             retraining=retraining,
-            accelerator="cpu",
         )
         before, after = (
             float(r2et.thickness(net.eval(), x, 2, generator=torch.Generator().manual_seed(0)).mean())

@@ -37,7 +37,7 @@ def network(tmp_path_factory) -> Path:
     """A folder with a small network on breast-cancer."""
     data = r2et.data.load("breast-cancer")
     model = r2et.models.MLP(30, 2, hidden=(8,))
-    r2et.fit(model, data.train, data.validation, epochs=3, accelerator="cpu")
+    r2et.fit(model, data.train, data.validation, settings=r2et.training.Settings(epochs=3, accelerator="cpu"))
     folder = tmp_path_factory.mktemp("network")
     r2et.save_model(model, folder, data="breast-cancer", k=5)
     return folder
@@ -124,7 +124,7 @@ def test_their_names_are_known_and_given_back(toys):
 def test_attack_and_explainer_run_in_an_audit(toys, network):
     from r2et_toys.explainer import Sharpened
 
-    data, (model, _) = r2et.data.load("breast-cancer"), r2et.load_model(network)
+    data, (model, _) = r2et.data.load("breast-cancer"), r2et.checkpoints.load_model(network)
     found = r2et.audit(
         model,
         data.test.x[:12],
@@ -320,7 +320,7 @@ def test_a_command_of_a_broken_package_leaves_the_others(install, monkeypatch, t
 def test_members_of_the_worst_case_may_be_anybodys(toys, network):
     from r2et_toys.attack import AxisSteps
 
-    model, x = r2et.load_model(network)[0], r2et.data.load("breast-cancer").test.x[:8]
+    model, x = r2et.checkpoints.load_model(network)[0], r2et.data.load("breast-cancer").test.x[:8]
     alone = AxisSteps(k=5, radius=2.0)(model, x, seed=0)
     for member in ("axis-steps", "r2et_toys.attack:AxisSteps", AxisSteps, AxisSteps(k=1, radius=9.0, keep="last")):
         worst = WorstCase(k=5, radius=2.0, members=[member])

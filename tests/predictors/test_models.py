@@ -16,7 +16,7 @@ def test_a_checkpoint(tmp_path):
     opened = open_model(tmp_path / "run")
     assert (opened.kind, opened.name) == ("checkpoint", "run")
     assert opened.information == {"data": "mine", "k": 3}
-    assert opened.classifier is None
+    assert opened.estimator is None
     x = torch.randn(3, 5)
     assert torch.equal(opened.model(x), model(x))
     assert open_model(tmp_path / "run" / "checkpoint.json").name == "run"
@@ -27,10 +27,10 @@ def test_a_classifier(tmp_path):
     fitted = r2et.StableClassifier(**QUICK).fit(frame, y)
     fitted.save(tmp_path / "fitted")
     opened = open_model(tmp_path / "fitted")
-    assert opened.kind == "classifier"
+    assert opened.kind == "estimator"
     assert opened.dtype == torch.float64
     assert opened.origin is None
-    assert (opened.classifier.predict(frame) == fitted.predict(frame)).all()
+    assert (opened.estimator.predict(frame) == fitted.predict(frame)).all()
 
 
 @pytest.mark.parametrize(("make", "dtype"), [(nets.mlp, torch.float32), (nets.in_float64, torch.float64)])
@@ -84,3 +84,41 @@ def test_weights_belong_to_factories(tmp_path):
     r2et.save_model(r2et.models.MLP(5, 2), tmp_path)
     with pytest.raises(r2et.errors.InputError, match="leave them out"):
         open_model(tmp_path, weights=tmp_path / "net.safetensors")
+
+
+# --- what is in memory ----------------------------------------------------------------------------------------
+
+
+def test_a_module_is_taken_as_it_is():
+    model = nets.mlp().train()
+    opened = open_model(model)
+    assert (opened.kind, opened.name, opened.source) == ("module", type(model).__name__, type(model).__name__)
+    assert opened.model is model
+    assert model.training, "opening changes nothing"
+    assert open_model(nets.in_float64()).dtype == torch.float64
+
+
+def test_an_exported_program_in_memory():
+    model, x = nets.in_float64(), torch.randn(3, 5, dtype=torch.float64)
+    exported = torch.export.export(model, (x,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
+    opened = open_model(exported)
+    assert (opened.kind, opened.dtype) == ("program", torch.float64)
+    assert torch.equal(opened.model(x), model(x))
+    assert open_model(opened.model).kind == "program"
+
+
+def test_a_fitted_estimator_in_memory_and_one_that_is_not():
+    frame, y = mixed()
+    fitted = r2et.StableClassifier(**QUICK).fit(frame, y)
+    opened = open_model(fitted)
+    assert (opened.kind, opened.name) == ("estimator", "StableClassifier")
+    assert opened.estimator is fitted
+    assert opened.model is fitted.model_
+    with pytest.raises(r2et.errors.InputError, match="this StableClassifier is not fitted"):
+        open_model(r2et.StableClassifier())
+
+
+@pytest.mark.parametrize("options", [{"weights": "net.safetensors"}, {"arguments": {"hidden": 3}}])
+def test_weights_and_arguments_are_for_factories(options):
+    with pytest.raises(r2et.errors.InputError, match="weights and arguments belong to"):
+        open_model(nets.mlp(), **options)

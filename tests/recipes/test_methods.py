@@ -1,11 +1,9 @@
-import inspect
 from dataclasses import dataclass, replace
 
 import pytest
 import torch
 from torch import nn
 
-import r2et
 from r2et import models, objectives
 from r2et.data import Split
 from r2et.errors import InputError
@@ -221,7 +219,7 @@ def test_options_of_fit_are_passed_on(tmp_path):
     result = train_method("linear", TRAIN, VALIDATION, 2, epochs=3, threshold=2.0, checkpoint=tmp_path)
     assert not result.passed
     assert (tmp_path / "training.json").exists()
-    assert set(inspect.signature(r2et.fit).parameters) >= {"epochs", "threshold", "checkpoint"}
+    assert len(result.records) == 3
 
 
 @pytest.mark.parametrize("name", ["vanilla", "wd", "linear", "r2et", "at", "thickness"])

@@ -288,7 +288,7 @@ def test_retraining_has_a_schedule_of_its_own():
 )
 def test_an_explainer_survives_a_checkpoint(tmp_path, explainer):
     r2et.save_model(r2et.models.Linear(3, 2), tmp_path, explainer=EXPLAINERS.describe(explainer))
-    assert EXPLAINERS.restore(r2et.load_model(tmp_path)[1]["explainer"]) == explainer
+    assert EXPLAINERS.restore(r2et.checkpoints.load_model(tmp_path)[1]["explainer"]) == explainer
 
 
 def test_an_explainer_that_is_not_plain_values_is_refused():
@@ -322,7 +322,9 @@ def test_running_statistics_are_kept_in_retraining_unless_told(freeze):
     retraining = r2et.training.Retraining(
         model, k=2, min_precision=0.0, max_auc_drop=1.0, freeze_statistics=freeze
     )
-    result = r2et.fit(model, data.train, data.validation, epochs=1, retraining=retraining)
+    result = r2et.fit(
+        model, data.train, data.validation, settings=r2et.training.Settings(epochs=1), retraining=retraining
+    )
     assert result.selected_epoch == 1
     same = all(torch.equal(value, before[name]) for name, value in result.model.named_buffers())
     assert same is freeze

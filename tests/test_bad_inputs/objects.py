@@ -88,7 +88,9 @@ def dataset(**wrong: object) -> data.Dataset:
 
 def fitted(**wrong: object) -> object:
     """A training of one epoch."""
-    return r2et.fit(NET, ROWS, ROWS, **{"epochs": 1, "accelerator": "cpu"} | wrong)
+    settings = {"epochs": 1, "accelerator": "cpu"}
+    settings |= {name: wrong.pop(name) for name in list(wrong) if hasattr(r2et.training.Settings, name)}
+    return r2et.fit(NET, ROWS, ROWS, settings=r2et.training.Settings(**settings), **wrong)
 
 
 def audited(x: object = X, y: object = Y, **wrong: object) -> object:

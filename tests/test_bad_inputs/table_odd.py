@@ -9,6 +9,7 @@ import torch
 
 import r2et
 from r2et import (
+    auditing,
     certificates,
     data,
     integrations,
@@ -103,7 +104,7 @@ ODD = [
     row("integrations.penalty: inference", lambda: integrations.penalty(R2ET, NET, INFERENCE_X), "clone"),
     row("data.load_graphs: labels, odd", lambda: data.load_graphs(GRAPHS, torch.tensor(1.0)), "labels"),
     # --- what is of another kind --------------------------------------------------------------------------------
-    row("fit: model is None", lambda: r2et.fit(None, ROWS, ROWS, accelerator="cpu"), "got None"),
+    row("fit: model is None", lambda: r2et.fit(None, ROWS, ROWS), "got None"),
     row("fit: epochs of many digits", lambda: fitted(epochs=HUGE), "epochs="),
     row("integrations.penalty: model", lambda: integrations.penalty(R2ET, None, X), "got None"),
     row("integrations.penalty: width", lambda: integrations.penalty(R2ET, torch.nn.Linear(2, 2), X), "(5, 6)"),
@@ -128,17 +129,17 @@ ODD = [
     row("tables.class_order: order, odd", lambda: tables.class_order(pd.Series([0, 1]), order=5), "order=5"),
     row("tables.class_numbers: classes", lambda: tables.class_numbers(pd.Series([0]), 5), "classes=5"),
     row("tables.class_numbers: lists", lambda: tables.class_numbers(pd.Series([0]), [[0]]), "classes=[[0]]"),
-    row("predictors.choose_rows: models", lambda: predictors.choose_rows(HERE, [NET]), "models"),
-    row("predictors.choose_rows: every", lambda: predictors.choose_rows(HERE, every="no"), "every='no'"),
-    row("predictors.from_table: rows before", lambda: predictors.from_table(OPENED, HERE, [-1]), "rows=[-1]"),
-    row("predictors.from_table: rows are text", lambda: predictors.from_table(OPENED, HERE, "all"), "rows='all'"),
-    row("predictors.from_table: no rows", lambda: predictors.from_table(OPENED, HERE, []), "rows=[]"),
+    row("auditing.choose_rows: models", lambda: auditing.choose_rows(HERE, [NET]), "models"),
+    row("auditing.choose_rows: every", lambda: auditing.choose_rows(HERE, every="no"), "every='no'"),
+    row("auditing.from_table: rows before", lambda: auditing.from_table(OPENED, HERE, [-1]), "rows=[-1]"),
+    row("auditing.from_table: rows are text", lambda: auditing.from_table(OPENED, HERE, "all"), "rows='all'"),
+    row("auditing.from_table: no rows", lambda: auditing.from_table(OPENED, HERE, []), "rows=[]"),
     row(
-        "predictors.from_data_set: options",
-        lambda: predictors.from_data_set(OPENED, "digits", options=3),
+        "auditing.from_data_set: options",
+        lambda: auditing.from_data_set(OPENED, "digits", options=3),
         "options=3",
     ),
-    row("predictors.from_data_set: name", lambda: predictors.from_data_set(OPENED, TABLE), "name="),
+    row("auditing.from_data_set: name", lambda: auditing.from_data_set(OPENED, TABLE), "name="),
     row(
         "predictors.open_model: arguments",
         lambda: predictors.open_model("torch.nn:Linear", arguments=3),

@@ -8,6 +8,7 @@ from torch import nn
 import r2et
 import r2et_bench as bench
 from r2et import (
+    auditing,
     data,
     integrations,
     models,
@@ -186,8 +187,13 @@ TRAINING = [
     ),
     row("save_model: another model", lambda: r2et.save_model(nn.Linear(2, 2), "out"), "Linear", "safetensors"),
     row("save_model: folder", lambda: r2et.save_model(models.Linear(2, 2), 5), "folder=5"),
-    row("load_model: folder", lambda: r2et.load_model(None), "folder=None"),
-    row("load_model: nothing there", lambda: r2et.load_model("nowhere"), "nowhere", family=CheckpointError),
+    row("load_model: folder", lambda: r2et.checkpoints.load_model(None), "folder=None"),
+    row(
+        "load_model: nothing there",
+        lambda: r2et.checkpoints.load_model("nowhere"),
+        "nowhere",
+        family=CheckpointError,
+    ),
     # --- models -------------------------------------------------------------------------------------------------
     row("models.Linear: features", lambda: models.Linear(-1, 2), "features=-1"),
     row("models.Linear: classes", lambda: models.Linear(4, 0), "classes=0"),
@@ -366,9 +372,9 @@ TRAINING = [
     row("tables.class_order: labels", lambda: tables.class_order(LABELS), "labels", "Series"),
     row("tables.class_order: order", lambda: tables.class_order(pd.Series(["a", "b"]), order=["a"]), "'b'"),
     row("tables.class_numbers: unknown", lambda: tables.class_numbers(pd.Series([0, 5]), [0, 1]), "label 5"),
-    row("predictors.choose_rows: table", lambda: predictors.choose_rows(FRAME), "table", "read_table"),
-    row("predictors.from_data_set: opened", lambda: predictors.from_data_set(NET), "opened", "open_model"),
-    row("predictors.from_table: opened", lambda: predictors.from_table(NET, FRAME), "opened", "open_model"),
+    row("auditing.choose_rows: table", lambda: auditing.choose_rows(FRAME), "table", "read_table"),
+    row("auditing.from_data_set: opened", lambda: auditing.from_data_set(NET), "opened", "open_model"),
+    row("auditing.from_table: opened", lambda: auditing.from_table(NET, FRAME), "opened", "open_model"),
     # --- the benchmark ------------------------------------------------------------------------------------------
     row("bench.find_plan: unknown", lambda: bench.find_plan("smokey"), "'smokey'", "'smoke'"),
     row("bench.find_executor: name", lambda: bench.find_executor("slurm", 1), "'slurm'", "ray"),

@@ -204,7 +204,7 @@ ROWS = [
     ("attack " + SUBJECT + "--data {here}/twice.csv", "several columns called 'age'"),
     ("attack " + SUBJECT + "--data {here}/pipes.csv", "no column 'bought'"),
     ("attack " + SUBJECT + "--classes yes,no", "leave out --classes"),
-    ("attack " + SUBJECT + "--data digits", "is a classifier of tables"),
+    ("attack " + SUBJECT + "--data digits", "is an estimator of tables"),
     # certify
     ("certify nowhere", "there is no model 'nowhere'"),
     ("certify {here}/net --limit 0", "--limit must be at least 1"),

@@ -44,7 +44,7 @@ WITHOUT_A_ROW = {
             "predictors.OpenedModel",
             "tables.Origin",
             "predictors.Program",
-            "predictors.Subject",
+            "auditing.Subject",
             "objectives.Loss",
             "stability.ThicknessBounds",
             "recipes.Trial",
@@ -67,7 +67,8 @@ WITHOUT_A_ROW = {
             "data.Request",
             "data.Source",
             "data.register",
-            "objectives.Batch",
+            "objectives.ExplainedBatch",
+            "training.Batch",
             "objectives.Regularised",
             "objectives.Term",
         ),
@@ -261,4 +262,7 @@ def test_bounds_of_any_library_mean_the_same() -> None:
 
 def test_training_takes_a_list_of_two_as_a_pair() -> None:
     net = torch.nn.Linear(6, 2)
-    assert r2et.fit(net, [X, Y], [X, Y], epochs=1, accelerator="cpu").stopped == "epochs"
+    assert (
+        r2et.fit(net, [X, Y], [X, Y], settings=r2et.training.Settings(epochs=1, accelerator="cpu")).stopped
+        == "epochs"
+    )

@@ -7,6 +7,7 @@ from torch import nn
 
 from r2et import fit
 from r2et.objectives import R2ET, AdversarialTraining, CrossEntropy
+from r2et.training import Settings
 from r2et.training.compiled import CompiledStep
 from tests.training.toy import distance, net, problem, remembering, same, weights
 
@@ -26,7 +27,14 @@ def test_a_compiled_run_equals_an_eager_one(objective):
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="compile=True")
         for (trainer, _), option in ((eager, False), (compiled, True)):
-            fit(net(), TRAIN, VALIDATION, objective, epochs=3, batch_size=20, compile=option, trainer=trainer)
+            fit(
+                net(),
+                TRAIN,
+                VALIDATION,
+                objective,
+                settings=Settings(epochs=3, batch_size=20, compile=option),
+                trainer=trainer,
+            )
     assert len(eager[1]) == len(compiled[1]) == 3
     assert distance(eager[1][2], weights(net())) > 0.01
     for a, b in zip(eager[1], compiled[1], strict=True):
@@ -45,7 +53,12 @@ def test_a_compiled_run_equals_an_eager_one(objective):
 )
 def test_the_traced_step_is_the_eager_step(traced_only, objective):
     results = [
-        fit(net(dtype=torch.float64), *DOUBLE, objective, epochs=3, batch_size=15, compile=compiled)
+        fit(
+            net(dtype=torch.float64),
+            *DOUBLE,
+            objective,
+            settings=Settings(epochs=3, batch_size=15, compile=compiled),
+        )
         for compiled in (False, True)
     ]
     assert distance(*(weights(result.model) for result in results)) < 1e-12
@@ -77,7 +90,8 @@ def test_frozen_parameters_stay_frozen(traced_only):
         return model
 
     results = [
-        fit(partly_frozen(), TRAIN, VALIDATION, epochs=3, compile=compiled).model for compiled in (False, True)
+        fit(partly_frozen(), TRAIN, VALIDATION, settings=Settings(epochs=3, compile=compiled)).model
+        for compiled in (False, True)
     ]
     for result in results:
         assert torch.equal(result[0].weight, net()[0].weight)
@@ -98,8 +112,8 @@ def test_batch_norm_is_not_compiled_and_the_warning_says_why():
         return nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Softplus(), nn.Linear(4, 2))
 
     with pytest.warns(UserWarning, match=r"compile=True was not possible: .*BatchNorm.*uncompiled"):
-        result = fit(model(), TRAIN, VALIDATION, epochs=2, batch_size=20, compile=True)
-    eager = fit(model(), TRAIN, VALIDATION, epochs=2, batch_size=20)
+        result = fit(model(), TRAIN, VALIDATION, settings=Settings(epochs=2, batch_size=20, compile=True))
+    eager = fit(model(), TRAIN, VALIDATION, settings=Settings(epochs=2, batch_size=20))
     assert same(weights(result.model), weights(eager.model))
 
 
@@ -108,8 +122,8 @@ def test_adversarial_training_is_not_compiled_and_the_warning_says_why():
     with pytest.warns(
         UserWarning, match=r"compile=True was not possible: AdversarialTraining cannot be traced: \w+"
     ):
-        result = fit(net(), TRAIN, VALIDATION, objective, epochs=2, batch_size=20, compile=True)
-    eager = fit(net(), TRAIN, VALIDATION, objective, epochs=2, batch_size=20)
+        result = fit(net(), TRAIN, VALIDATION, objective, settings=Settings(epochs=2, batch_size=20, compile=True))
+    eager = fit(net(), TRAIN, VALIDATION, objective, settings=Settings(epochs=2, batch_size=20))
     assert same(weights(result.model), weights(eager.model))
     assert not same(weights(result.model), weights(net()))
 
@@ -124,6 +138,6 @@ def test_a_model_that_cannot_be_traced_falls_back_once():
             return self.net(x) if float(x.detach().sum()) > 0 else self.net(x) * 2
 
     with pytest.warns(UserWarning, match="compile=True was not possible") as caught:
-        result = fit(Branching(), TRAIN, VALIDATION, epochs=2, batch_size=20, compile=True)
+        result = fit(Branching(), TRAIN, VALIDATION, settings=Settings(epochs=2, batch_size=20, compile=True))
     assert len([w for w in caught if "compile=True" in str(w.message)]) == 1
     assert len(result.records) == 2

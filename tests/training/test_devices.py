@@ -9,7 +9,7 @@ import torch
 
 from r2et.errors import InputError
 from r2et.objectives import R2ET, CrossEntropy
-from r2et.training import Retraining, fit, fitting
+from r2et.training import Retraining, Settings, fit, fitting
 from r2et.training.devices import OneDevice, runtime
 from tests.training.toy import net, problem, same, weights, without_seconds
 
@@ -38,7 +38,13 @@ def test_one_device_trains_bit_for_bit_what_fabric_trains(make, objective, retra
 
     def trained():
         retraining = Retraining(copy(), k=2, min_precision=0.0, max_auc_drop=1.0) if retrained else None
-        return fit(copy(), *parts, objective, epochs=3, batch_size=16, retraining=retraining, accelerator="cpu")
+        return fit(
+            copy(),
+            *parts,
+            objective,
+            settings=Settings(epochs=3, batch_size=16, accelerator="cpu"),
+            retraining=retraining,
+        )
 
     alone = trained()
     monkeypatch.setattr(fitting, "runtime", lambda **settings: fabric(**settings))
@@ -54,7 +60,8 @@ def test_one_device_does_not_import_fabric():
         sys.modules["lightning_fabric"] = None
         import r2et
         from tests.training.toy import net, problem
-        print(r2et.fit(net(), *problem(), epochs=1, accelerator="cpu").stopped)
+        settings = r2et.training.Settings(epochs=1, accelerator="cpu")
+        print(r2et.fit(net(), *problem(), settings=settings).stopped)
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False

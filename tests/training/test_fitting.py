@@ -10,6 +10,7 @@ import r2et
 from r2et import fit, models
 from r2et.errors import InputError, ModelError
 from r2et.objectives import R2ET, CrossEntropy
+from r2et.training import Settings
 from tests.training.toy import distance, dropout_net, net, problem, remembering, same, weights, without_seconds
 
 TRAIN, VALIDATION = problem()
@@ -18,7 +19,7 @@ TRAIN, VALIDATION = problem()
 def test_learns_a_separable_problem():
     train, validation = problem(rows=300, validation=200)
     before = net()
-    result = fit(before, train, validation, epochs=60, lr=0.05, batch_size=64)
+    result = fit(before, train, validation, settings=Settings(epochs=60, lr=0.05, batch_size=64))
     assert result.auc > 0.99
     assert r2et.metrics.auc(result.model, *validation) == result.auc
     assert (result.model(validation[0]).argmax(1) == validation[1]).float().mean() > 0.95
@@ -28,8 +29,8 @@ def test_learns_a_separable_problem():
 
 def test_rows_may_be_objects():
     train, validation = (SimpleNamespace(x=x, y=y) for x, y in (TRAIN, VALIDATION))
-    a = fit(net(), train, validation, epochs=2)
-    b = fit(net(), TRAIN, VALIDATION, epochs=2)
+    a = fit(net(), train, validation, settings=Settings(epochs=2))
+    b = fit(net(), TRAIN, VALIDATION, settings=Settings(epochs=2))
     assert same(weights(a.model), weights(b.model))
 
 
@@ -42,7 +43,7 @@ def test_a_seed_decides_the_run(make, objective):
     def run(seed: int) -> r2et.training.FitResult:
         torch.manual_seed(torch.initial_seed() % 1000 + 1)  # the global state must not matter
         torch.rand(3)
-        return fit(make(), TRAIN, VALIDATION, objective, epochs=4, batch_size=20, seed=seed)
+        return fit(make(), TRAIN, VALIDATION, objective, settings=Settings(epochs=4, batch_size=20, seed=seed))
 
     first, again, other = run(3), run(3), run(4)
     assert same(weights(first.model), weights(again.model))
@@ -54,7 +55,7 @@ def test_the_data_and_the_global_random_state_are_left_alone():
     train, validation = problem()
     torch.manual_seed(5)
     state = torch.get_rng_state()
-    fit(dropout_net(), train, validation, R2ET(k=2, scale_free=True), epochs=2)
+    fit(dropout_net(), train, validation, R2ET(k=2, scale_free=True), settings=Settings(epochs=2))
     assert torch.equal(torch.get_rng_state(), state)
     for part, kept in ((train, TRAIN), (validation, VALIDATION)):
         assert torch.equal(part[0], kept[0])
@@ -62,7 +63,7 @@ def test_the_data_and_the_global_random_state_are_left_alone():
 
 
 def test_history_has_a_row_an_epoch():
-    result = fit(net(), TRAIN, VALIDATION, R2ET(k=2), epochs=3, batch_size=25)
+    result = fit(net(), TRAIN, VALIDATION, R2ET(k=2), settings=Settings(epochs=3, batch_size=25))
     parts = ["cross-entropy", "gap", "curvature"]
     columns = ["epoch", "loss", *parts, *(f"validation {name}" for name in ["loss", *parts, "auc"]), "seconds"]
     assert sorted(result.history.columns) == sorted(columns)
@@ -79,7 +80,7 @@ def test_history_holds_the_losses_of_the_model_at_that_epoch():
     trainer, seen = remembering()
     start = net(dtype=torch.float64)
     first = copy.deepcopy(start)
-    result = fit(start, train, validation, objective, epochs=3, batch_size=60, trainer=trainer)
+    result = fit(start, train, validation, objective, settings=Settings(epochs=3, batch_size=60), trainer=trainer)
     models_at = [first]
     for state in seen:
         models_at.append(copy.deepcopy(first))
@@ -99,7 +100,12 @@ def test_a_full_batch_step_is_the_step_by_hand():
     by_hand = copy.deepcopy(start)
     F.cross_entropy(by_hand(train[0]), train[1]).backward()
     expected = {name: p.detach() - 0.3 * p.grad for name, p in by_hand.named_parameters()}
-    result = fit(start, train, validation, epochs=1, batch_size=60, optimiser=lambda p: torch.optim.SGD(p, lr=0.3))
+    result = fit(
+        start,
+        train,
+        validation,
+        settings=Settings(epochs=1, batch_size=60, optimiser=lambda p: torch.optim.SGD(p, lr=0.3)),
+    )
     assert distance(weights(result.model), expected) < 1e-14
 
 
@@ -114,7 +120,13 @@ def test_lr_and_weight_decay_are_those_of_adam(decay):
         F.cross_entropy(by_hand(train[0]), train[1]).backward()
         adam.step()
     trainer, seen = remembering()
-    fit(start, train, validation, epochs=4, lr=0.02, weight_decay=decay, batch_size=60, trainer=trainer)
+    fit(
+        start,
+        train,
+        validation,
+        settings=Settings(epochs=4, lr=0.02, weight_decay=decay, batch_size=60),
+        trainer=trainer,
+    )
     assert distance(seen[-1], weights(by_hand)) < 1e-10
 
 
@@ -123,7 +135,9 @@ def test_weight_decay_shrinks_weights():
         float(
             sum(
                 p.square().sum()
-                for p in fit(net(), TRAIN, VALIDATION, epochs=40, weight_decay=d).model.parameters()
+                for p in fit(
+                    net(), TRAIN, VALIDATION, settings=Settings(epochs=40, weight_decay=d)
+                ).model.parameters()
             )
         )
         for d in (0.0, 0.5)
@@ -137,9 +151,11 @@ def test_a_schedule_is_stepped_once_an_epoch():
         net(),
         TRAIN,
         VALIDATION,
-        epochs=4,
-        batch_size=7,
-        schedule=lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda epoch: float(epoch < 2)),
+        settings=Settings(
+            epochs=4,
+            batch_size=7,
+            schedule=lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda epoch: float(epoch < 2)),
+        ),
         trainer=trainer,
     )
     assert not same(seen[0], seen[1])
@@ -151,8 +167,8 @@ def noisy_run(**options) -> tuple[r2et.training.FitResult, list[dict[str, torch.
     """A run whose validation loss and AUC go up and down."""
     train, validation = problem(rows=40, noise=1.0, seed=2)
     trainer, seen = remembering()
-    given = {"epochs": 25, "lr": 0.1, "batch_size": 10, "patience": None, **options}
-    return fit(net(), train, validation, trainer=trainer, **given), seen
+    settings = Settings(**{"epochs": 25, "lr": 0.1, "batch_size": 10, "patience": None, **options})
+    return fit(net(), train, validation, settings=settings, trainer=trainer), seen
 
 
 def test_without_a_threshold_the_lowest_validation_loss_wins():
@@ -216,10 +232,12 @@ def test_a_run_that_diverges_keeps_its_last_good_epoch():
         net(),
         TRAIN,
         VALIDATION,
-        epochs=10,
-        optimiser=lambda p: torch.optim.SGD(p, lr=0.1),
-        schedule=lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda epoch: 1.0 if epoch < 3 else 1e38),
-        batch_size=20,
+        settings=Settings(
+            epochs=10,
+            optimiser=lambda p: torch.optim.SGD(p, lr=0.1),
+            schedule=lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda epoch: 1.0 if epoch < 3 else 1e38),
+            batch_size=20,
+        ),
         trainer=trainer,
     )
     assert result.stopped == "diverged"
@@ -236,9 +254,7 @@ def test_a_run_that_diverges_at_once_says_what_to_do(tmp_path, objective):
             TRAIN,
             VALIDATION,
             objective,
-            lr=9e17,
-            optimiser=lambda p: torch.optim.SGD(p, lr=1e38),
-            batch_size=20,
+            settings=Settings(lr=9e17, optimiser=lambda p: torch.optim.SGD(p, lr=1e38), batch_size=20),
             checkpoint=tmp_path / "run",
         )
     assert not (tmp_path / "run").exists()
@@ -246,15 +262,20 @@ def test_a_run_that_diverges_at_once_says_what_to_do(tmp_path, objective):
 
 def test_batch_norm_sees_every_training_batch_and_nothing_else():
     model = nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Softplus(), nn.Linear(4, 2))
-    fit(model, TRAIN, VALIDATION, epochs=1, batch_size=20)
+    fit(model, TRAIN, VALIDATION, settings=Settings(epochs=1, batch_size=20))
     assert int(model[1].num_batches_tracked) == 3
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.uint8, torch.int16])
 def test_labels_of_another_integer_type_train_alike_or_are_refused(dtype):
-    a = fit(net(), TRAIN, VALIDATION, epochs=1)
+    a = fit(net(), TRAIN, VALIDATION, settings=Settings(epochs=1))
     try:
-        b = fit(net(), (TRAIN[0], TRAIN[1].to(dtype)), (VALIDATION[0], VALIDATION[1].to(dtype)), epochs=1)
+        b = fit(
+            net(),
+            (TRAIN[0], TRAIN[1].to(dtype)),
+            (VALIDATION[0], VALIDATION[1].to(dtype)),
+            settings=Settings(epochs=1),
+        )
     except InputError:
         return
     assert same(weights(a.model), weights(b.model))
@@ -297,7 +318,7 @@ def test_bad_rows(tmp_path, where, name):
     model = net()
     before = weights(model)
     with pytest.raises(InputError, match=message):
-        fit(model, parts["train"], parts["validation"], epochs=1, checkpoint=tmp_path / "run")
+        fit(model, parts["train"], parts["validation"], settings=Settings(epochs=1), checkpoint=tmp_path / "run")
     assert same(weights(model), before)
     assert list(tmp_path.iterdir()) == []
 
@@ -319,10 +340,14 @@ def test_bad_rows(tmp_path, where, name):
         ("weight_decay", float("nan")),
     ],
 )
-def test_bad_settings(tmp_path, name, value):
+def test_bad_settings(name, value):
     with pytest.raises(InputError, match=f"{name}.*{value}"):
-        fit(net(), TRAIN, VALIDATION, checkpoint=tmp_path / "run", **{"epochs": 1, name: value})
-    assert list(tmp_path.iterdir()) == []
+        Settings(**{"epochs": 1, name: value})
+
+
+def test_settings_are_an_object():
+    with pytest.raises(InputError, match=r"settings=.*epochs"):
+        fit(net(), TRAIN, VALIDATION, settings={"epochs": 1})
 
 
 class Detached(nn.Linear):
@@ -350,36 +375,36 @@ BAD_MODELS = {
 def test_bad_models(tmp_path, name):
     model, message = BAD_MODELS[name]
     with pytest.raises(ModelError, match=message):
-        fit(model, TRAIN, VALIDATION, epochs=1, checkpoint=tmp_path / "run")
+        fit(model, TRAIN, VALIDATION, settings=Settings(epochs=1), checkpoint=tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_model_for_other_features(tmp_path):
     with pytest.raises(InputError, match=r"shape \(2, 5\).*4x2"):
-        fit(models.Linear(4, 2), TRAIN, VALIDATION, epochs=1, checkpoint=tmp_path / "run")
+        fit(models.Linear(4, 2), TRAIN, VALIDATION, settings=Settings(epochs=1), checkpoint=tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_k_as_large_as_the_number_of_features(tmp_path):
     with pytest.raises(InputError, match="k=5"):
-        fit(net(), TRAIN, VALIDATION, R2ET(k=5), epochs=1, checkpoint=tmp_path / "run")
+        fit(net(), TRAIN, VALIDATION, R2ET(k=5), settings=Settings(epochs=1), checkpoint=tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_validation_labels_of_one_class(tmp_path):
     part = (VALIDATION[0], torch.zeros_like(VALIDATION[1]))
     with pytest.raises(InputError, match="two classes"):
-        fit(net(), TRAIN, part, epochs=1, checkpoint=tmp_path / "run")
+        fit(net(), TRAIN, part, settings=Settings(epochs=1), checkpoint=tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_resume_needs_a_folder():
     with pytest.raises(InputError, match="resume=True needs checkpoint="):
-        fit(net(), TRAIN, VALIDATION, epochs=1, resume=True)
+        fit(net(), TRAIN, VALIDATION, settings=Settings(epochs=1), resume=True)
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(r2et.errors.CheckpointError, match="cannot write"):
-        fit(net(), TRAIN, VALIDATION, epochs=1, checkpoint=tmp_path / "file")
+        fit(net(), TRAIN, VALIDATION, settings=Settings(epochs=1), checkpoint=tmp_path / "file")
     assert (tmp_path / "file").read_text() == "in the way"

@@ -78,14 +78,14 @@ def test_pairs_of_graphs_are_drawn_anew_in_every_epoch(loaded):
 
     class Watching(r2et.training.Trainer):
         def train_epoch(self, epoch: int) -> dict[str, float]:
-            seen.append(torch.cat([x for x, _, _ in self.batches(epoch)]))
+            seen.append(torch.cat([batch.x for batch in self.batches(epoch)]))
             return {"loss": 0.0}
 
     r2et.fit(
         torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(2 * 6670, 2)),
         data.train,
         data.validation,
-        epochs=2,
+        settings=r2et.training.Settings(epochs=2),
         trainer=Watching,
     )
     first, second = (part[part[:, 0, 0].argsort()] for part in seen)

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from r2et.data import DrawnPairs
 from r2et.data.pairs import Pool
 from r2et.errors import CheckpointError
 from r2et.objectives import R2ET, CertifiedRadius, CrossEntropy
-from r2et.training import Retraining, Trainer
+from r2et.training import Batch, Retraining, Settings, Trainer
 from tests.training.toy import (
     distance,
     dropout_net,
@@ -42,15 +43,15 @@ def test_an_epoch_visits_every_row_once_in_an_order_of_its_own():
     class Watching(Trainer):
         def train_epoch(self, epoch: int) -> dict[str, float]:
             parts = list(self.batches(epoch))
-            assert [len(x) for x, _, _ in parts] == [25, 25, 10]
-            assert [weight for _, _, weight in parts] == [1.0, 1.0, 1.0]
-            for x, y, _ in parts:
-                rows = (x[:, None] == TRAIN[0][None]).all(2).int().argmax(1)
-                assert torch.equal(TRAIN[1][rows], y), "labels stay with their rows"
-            seen.append(torch.cat([x for x, _, _ in parts]).tolist())
+            assert [len(batch.x) for batch in parts] == [25, 25, 10]
+            assert [(batch.share, batch.row_weights) for batch in parts] == [(1.0, None)] * 3
+            for batch in parts:
+                rows = (batch.x[:, None] == TRAIN[0][None]).all(2).int().argmax(1)
+                assert torch.equal(TRAIN[1][rows], batch.y), "labels stay with their rows"
+            seen.append(torch.cat([batch.x for batch in parts]).tolist())
             return super().train_epoch(epoch)
 
-    fit(net(), TRAIN, VALIDATION, epochs=2, batch_size=25, trainer=Watching)
+    fit(net(), TRAIN, VALIDATION, settings=Settings(epochs=2, batch_size=25), trainer=Watching)
     assert [sorted(order) for order in seen] == [sorted(TRAIN[0].tolist())] * 2
     assert seen[0] != seen[1]
     assert seen[0] != TRAIN[0].tolist()
@@ -58,10 +59,10 @@ def test_an_epoch_visits_every_row_once_in_an_order_of_its_own():
 
 def test_a_replaced_train_step_is_used():
     class Frozen(Trainer):
-        def train_step(self, x: Tensor, y: Tensor, weight: float, generator: torch.Generator, step: int):
-            return self.objective.evaluate(self.model, x, y, generator, step)
+        def train_step(self, batch: Batch, generator: torch.Generator, step: int):
+            return self.objective.evaluate(self.model, batch.x, batch.y, generator, step)
 
-    result = fit(net(), TRAIN, VALIDATION, epochs=2, trainer=Frozen)
+    result = fit(net(), TRAIN, VALIDATION, settings=Settings(epochs=2), trainer=Frozen)
     assert same(weights(result.model), weights(net()))
     assert len(result.records) == 2
 
@@ -74,7 +75,7 @@ def test_replaced_selection_and_stopping_are_used():
         def reason_to_stop(self, record: dict[str, float]) -> str:
             return "enough" if record["epoch"] == 4 else ""
 
-    result = fit(net(), TRAIN, VALIDATION, epochs=50, trainer=Own)
+    result = fit(net(), TRAIN, VALIDATION, settings=Settings(epochs=50), trainer=Own)
     assert (result.selected_epoch, len(result.records), result.stopped) == (2, 4, "enough")
 
 
@@ -84,9 +85,9 @@ def test_replaced_optimiser_and_batches_are_used():
             return torch.optim.SGD(parameters, lr=0.0)
 
         def batches(self, epoch: int):
-            yield self.train.x[:5], self.train.y[:5], 1.0
+            yield Batch(self.train.x[:5], self.train.y[:5])
 
-    result = fit(net(), TRAIN, VALIDATION, epochs=1, trainer=Own)
+    result = fit(net(), TRAIN, VALIDATION, settings=Settings(epochs=1), trainer=Own)
     assert same(weights(result.model), weights(net()))
     expected = CrossEntropy()(net(), TRAIN[0][:5], TRAIN[1][:5]).item()
     assert result.records[0]["loss"] == pytest.approx(expected, abs=1e-6)
@@ -96,11 +97,11 @@ def test_steps_are_numbered_through_all_epochs():
     numbers = []
 
     class Watching(Trainer):
-        def train_step(self, x, y, weight, generator, step):
+        def train_step(self, batch, generator, step):
             numbers.append(step)
-            return super().train_step(x, y, weight, generator, step)
+            return super().train_step(batch, generator, step)
 
-    fit(net(), TRAIN, VALIDATION, epochs=3, batch_size=20, trainer=Watching)
+    fit(net(), TRAIN, VALIDATION, settings=Settings(epochs=3, batch_size=20), trainer=Watching)
     assert numbers == list(range(3 * STEPS))
 
 
@@ -108,7 +109,7 @@ def test_steps_are_numbered_through_all_epochs():
 
 
 def vanilla(seed: int = 0) -> nn.Module:
-    return fit(net(seed), TRAIN, VALIDATION, epochs=15, lr=0.05).model
+    return fit(net(seed), TRAIN, VALIDATION, settings=Settings(epochs=15, lr=0.05)).model
 
 
 def start(reference: nn.Module) -> nn.Module:
@@ -130,7 +131,15 @@ def test_retraining_keeps_the_reference_and_hands_it_to_the_objective():
 
     objective = R2ET(k=2, gap=0.1, curvature=0.01)
     retraining = Retraining(reference, k=2, min_precision=0.0, max_auc_drop=1.0)
-    result = fit(start(reference), TRAIN, VALIDATION, objective, epochs=3, retraining=retraining, trainer=Watching)
+    result = fit(
+        start(reference),
+        TRAIN,
+        VALIDATION,
+        objective,
+        settings=Settings(epochs=3),
+        retraining=retraining,
+        trainer=Watching,
+    )
     used = seen[0].objective.reference
     assert used is not reference, "a copy"
     assert same(weights(used), before)
@@ -150,7 +159,9 @@ def test_retraining_the_reference_itself_compares_with_what_it_was():
     before = start(model)
     retraining = Retraining(model, k=2, min_precision=0.0, max_auc_drop=1.0)
     trainer, seen = remembering()
-    result = fit(model, TRAIN, VALIDATION, epochs=3, lr=0.3, retraining=retraining, trainer=trainer)
+    result = fit(
+        model, TRAIN, VALIDATION, settings=Settings(epochs=3, lr=0.3), retraining=retraining, trainer=trainer
+    )
     for record, state in zip(result.records, seen, strict=True):
         after = net()
         after.load_state_dict(state)
@@ -179,9 +190,7 @@ def test_retraining_stops_when_the_ranking_drops():
         TRAIN,
         VALIDATION,
         Wandering(),
-        epochs=40,
-        lr=0.01,
-        threshold=0.0,
+        settings=Settings(epochs=40, lr=0.01, threshold=0.0),
         retraining=retraining,
         trainer=trainer,
     )
@@ -203,9 +212,7 @@ def test_retraining_stops_when_the_auc_drops():
         TRAIN,
         VALIDATION,
         Wandering(),
-        epochs=60,
-        lr=0.01,
-        threshold=0.0,
+        settings=Settings(epochs=60, lr=0.01, threshold=0.0),
         retraining=retraining,
         trainer=trainer,
     )
@@ -226,9 +233,7 @@ def test_if_the_first_epoch_breaks_the_ranking_the_model_that_came_in_is_the_ans
         start(reference),
         TRAIN,
         VALIDATION,
-        epochs=9,
-        lr=5.0,
-        threshold=threshold,
+        settings=Settings(epochs=9, lr=5.0, threshold=threshold),
         retraining=Retraining(reference, k=2, min_precision=1.0, max_auc_drop=0.0),
     )
     assert result.stopped in ("ranking", "auc")
@@ -246,8 +251,7 @@ def test_the_auc_is_that_of_the_model_that_is_returned():
         came_in,
         TRAIN,
         VALIDATION,
-        epochs=2,
-        lr=5.0,
+        settings=Settings(epochs=2, lr=5.0),
         retraining=Retraining(reference, k=2, min_precision=1.0, max_auc_drop=0.0),
     )
     assert result.selected_epoch == 0
@@ -259,8 +263,10 @@ def test_the_certified_radius_gets_its_reference_too():
     reference = vanilla()
     retraining = Retraining(reference, k=2, min_precision=0.0, max_auc_drop=1.0)
     objective = CertifiedRadius(k=2, weight=0.01, denominator="point")
-    with_it = fit(start(reference), TRAIN, VALIDATION, objective, epochs=4, lr=0.1, retraining=retraining)
-    without = fit(start(reference), TRAIN, VALIDATION, objective, epochs=4, lr=0.1)
+    with_it = fit(
+        start(reference), TRAIN, VALIDATION, objective, settings=Settings(epochs=4, lr=0.1), retraining=retraining
+    )
+    without = fit(start(reference), TRAIN, VALIDATION, objective, settings=Settings(epochs=4, lr=0.1))
     assert with_it.history["radius"][0] == pytest.approx(without.history["radius"][0], abs=1e-6)
     assert with_it.history["radius"].iloc[-1] != without.history["radius"].iloc[-1]
 
@@ -268,7 +274,14 @@ def test_the_certified_radius_gets_its_reference_too():
 def test_k_of_retraining_is_checked_before_anything_is_trained(tmp_path):
     model = net()
     with pytest.raises(r2et.errors.InputError, match="k=8"):
-        fit(model, TRAIN, VALIDATION, epochs=1, retraining=Retraining(net()), checkpoint=tmp_path / "run")
+        fit(
+            model,
+            TRAIN,
+            VALIDATION,
+            settings=Settings(epochs=1),
+            retraining=Retraining(net()),
+            checkpoint=tmp_path / "run",
+        )
     assert not (tmp_path / "run").exists()
     assert same(weights(model), weights(net()))
 
@@ -276,13 +289,14 @@ def test_k_of_retraining_is_checked_before_anything_is_trained(tmp_path):
 # --- resuming -------------------------------------------------------------------------------------------------
 
 CASES = {
-    "plain": (net, {}),
-    "step schedule": (net, {"schedule": lambda o: torch.optim.lr_scheduler.StepLR(o, 2, 0.3)}),
-    "milestones": (net, {"schedule": lambda o: torch.optim.lr_scheduler.MultiStepLR(o, [2, 4, 6], 0.3)}),
-    "lambda": (net, {"schedule": lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda e: 0.8**e)}),
-    "cosine": (net, {"schedule": lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 7)}),
+    "plain": (net, None, {}),
+    "step schedule": (net, None, {"schedule": lambda o: torch.optim.lr_scheduler.StepLR(o, 2, 0.3)}),
+    "milestones": (net, None, {"schedule": lambda o: torch.optim.lr_scheduler.MultiStepLR(o, [2, 4, 6], 0.3)}),
+    "lambda": (net, None, {"schedule": lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda e: 0.8**e)}),
+    "cosine": (net, None, {"schedule": lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 7)}),
     "warm-up": (
         net,
+        None,
         {
             "schedule": lambda o: torch.optim.lr_scheduler.SequentialLR(
                 o,
@@ -294,23 +308,24 @@ CASES = {
             )
         },
     ),
-    "momentum": (net, {"optimiser": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)}),
-    "random directions": (net, {"objective": R2ET(k=2, scale_free=True)}),
-    "every fourth step": (net, {"objective": R2ET(k=2, every=4), "batch_size": 13}),
-    "dropout": (dropout_net, {}),
-    "threshold": (net, {"threshold": 0.9}),
+    "momentum": (net, None, {"optimiser": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)}),
+    "random directions": (net, R2ET(k=2, scale_free=True), {}),
+    "every fourth step": (net, R2ET(k=2, every=4), {"batch_size": 13}),
+    "dropout": (dropout_net, None, {}),
+    "threshold": (net, None, {"threshold": 0.9}),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("stop", [3 * STEPS, 3 * STEPS + 1], ids=["between epochs", "in an epoch"])
 def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, name, stop):
-    make, options = CASES[name]
-    options = {"epochs": 7, "batch_size": 20, "seed": 3, **options}
-    straight = fit(make(), TRAIN, VALIDATION, **options)
+    make, objective, options = CASES[name]
+    settings = Settings(**{"epochs": 7, "batch_size": 20, "seed": 3, **options})
+    run = {"objective": objective, "settings": settings}
+    straight = fit(make(), TRAIN, VALIDATION, **run)
     with pytest.raises(KeyboardInterrupt):
-        fit(make(), TRAIN, VALIDATION, checkpoint=tmp_path, trainer=interrupted_at(stop), **options)
-    resumed = fit(make(seed=9), TRAIN, VALIDATION, checkpoint=tmp_path, resume=True, **options)
+        fit(make(), TRAIN, VALIDATION, checkpoint=tmp_path, trainer=interrupted_at(stop), **run)
+    resumed = fit(make(seed=9), TRAIN, VALIDATION, checkpoint=tmp_path, resume=True, **run)
     assert same(weights(resumed.model), weights(straight.model))
     assert without_seconds(resumed) == without_seconds(straight)
     assert (resumed.selected_epoch, resumed.auc, resumed.passed, resumed.stopped) == (
@@ -338,16 +353,18 @@ def test_drawn_rows_depend_on_seed_and_epoch_alone():
         class Watching(Trainer):
             def train_epoch(self, epoch: int) -> dict[str, float]:
                 parts = list(self.batches(epoch))
-                assert [len(y) for _, y, _ in parts] == [20, 20, 10]
-                seen[seed, epoch] = torch.cat([x for x, _, _ in parts])
-                again = torch.cat([x for x, _, _ in self.batches(epoch)])
+                assert [len(batch.y) for batch in parts] == [20, 20, 10]
+                seen[seed, epoch] = torch.cat([batch.x for batch in parts])
+                again = torch.cat([batch.x for batch in self.batches(epoch)])
                 assert torch.equal(again, seen[seed, epoch])
                 return super().train_epoch(epoch)
 
         return Watching
 
     for seed in (3, 4):
-        fit(pair_net(), PAIRS, PAIRS, epochs=2, batch_size=20, seed=seed, trainer=watching(seed))
+        fit(
+            pair_net(), PAIRS, PAIRS, settings=Settings(epochs=2, batch_size=20, seed=seed), trainer=watching(seed)
+        )
 
     def as_set(x: Tensor) -> set[bytes]:
         return {row.numpy().tobytes() for row in x}
@@ -362,16 +379,17 @@ def test_a_killed_run_on_drawn_pairs_is_resumed_bit_for_bit(tmp_path):
         """
         import os, signal
         from r2et import fit
-        from r2et.training import Trainer
+        from r2et.training import Settings, Trainer
         from tests.training.test_trainer import PAIRS, pair_net
 
         class Killed(Trainer):
-            def train_step(self, x, y, weight, generator, step):
+            def train_step(self, batch, generator, step):
                 if step == 7:
                     os.kill(os.getpid(), signal.SIGKILL)
-                return super().train_step(x, y, weight, generator, step)
+                return super().train_step(batch, generator, step)
 
-        fit(pair_net(), PAIRS, PAIRS, epochs=4, batch_size=20, seed=3, checkpoint="run", trainer=Killed)
+        settings = Settings(epochs=4, batch_size=20, seed=3)
+        fit(pair_net(), PAIRS, PAIRS, settings=settings, checkpoint="run", trainer=Killed)
         """
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -379,9 +397,9 @@ def test_a_killed_run_on_drawn_pairs_is_resumed_bit_for_bit(tmp_path):
         [sys.executable, "-c", script], cwd=tmp_path, env=environment, check=False, capture_output=True, text=True
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    options = {"epochs": 4, "batch_size": 20, "seed": 3}
-    straight = fit(pair_net(), PAIRS, PAIRS, **options)
-    resumed = fit(pair_net(seed=9), PAIRS, PAIRS, checkpoint=tmp_path / "run", resume=True, **options)
+    settings = Settings(epochs=4, batch_size=20, seed=3)
+    straight = fit(pair_net(), PAIRS, PAIRS, settings=settings)
+    resumed = fit(pair_net(seed=9), PAIRS, PAIRS, settings=settings, checkpoint=tmp_path / "run", resume=True)
     assert len(json.loads((tmp_path / "run" / "training.json").read_text())["progress"]["records"]) == 4
     assert same(weights(resumed.model), weights(straight.model))
     assert without_seconds(resumed) == without_seconds(straight)
@@ -393,33 +411,35 @@ def test_the_training_data_are_hashed_once(tmp_path, monkeypatch):
     monkeypatch.setattr(
         r2et.checkpoints.models, "fingerprint", lambda *tensors: calls.append(1) or fingerprint(*tensors)
     )
-    fit(net(), TRAIN, VALIDATION, epochs=3, checkpoint=tmp_path)
+    fit(net(), TRAIN, VALIDATION, settings=Settings(epochs=3), checkpoint=tmp_path)
     assert len(calls) == 1
 
 
 def test_validation_in_parts_gives_the_figures_of_the_whole(monkeypatch):
-    whole = fit(net(), TRAIN, VALIDATION, R2ET(k=2), epochs=1)
+    whole = fit(net(), TRAIN, VALIDATION, R2ET(k=2), settings=Settings(epochs=1))
     retraining = Retraining(net(seed=1), k=2, min_precision=0.0, max_auc_drop=1.0)
-    kept = fit(net(), TRAIN, VALIDATION, epochs=1, retraining=retraining)
+    kept = fit(net(), TRAIN, VALIDATION, settings=Settings(epochs=1), retraining=retraining)
     monkeypatch.setattr(r2et.numerics.memory, "VALUES", r2et.training.trainer.GRAPHS * 5 * 7)
-    parts = fit(net(), TRAIN, VALIDATION, R2ET(k=2), epochs=1)
+    parts = fit(net(), TRAIN, VALIDATION, R2ET(k=2), settings=Settings(epochs=1))
     for name, value in without_seconds(whole)[0].items():
         assert parts.records[0][name] == pytest.approx(value, abs=1e-6)
-    again = fit(net(), TRAIN, VALIDATION, epochs=1, retraining=retraining)
+    again = fit(net(), TRAIN, VALIDATION, settings=Settings(epochs=1), retraining=retraining)
     assert again.records[0]["ranking kept"] == pytest.approx(kept.records[0]["ranking kept"])
 
 
 def test_a_finished_run_can_be_extended(tmp_path):
-    straight = fit(net(), TRAIN, VALIDATION, epochs=6, batch_size=20)
-    fit(net(), TRAIN, VALIDATION, epochs=3, batch_size=20, checkpoint=tmp_path)
-    resumed = fit(net(), TRAIN, VALIDATION, epochs=6, batch_size=20, checkpoint=tmp_path, resume=True)
+    straight = fit(net(), TRAIN, VALIDATION, settings=Settings(epochs=6, batch_size=20))
+    fit(net(), TRAIN, VALIDATION, settings=Settings(epochs=3, batch_size=20), checkpoint=tmp_path)
+    resumed = fit(
+        net(), TRAIN, VALIDATION, settings=Settings(epochs=6, batch_size=20), checkpoint=tmp_path, resume=True
+    )
     assert same(weights(resumed.model), weights(straight.model))
     assert without_seconds(resumed) == without_seconds(straight)
 
 
 def test_resuming_a_finished_run_gives_its_result(tmp_path):
-    first = fit(net(), TRAIN, VALIDATION, epochs=3, checkpoint=tmp_path)
-    again = fit(net(seed=5), TRAIN, VALIDATION, epochs=3, checkpoint=tmp_path, resume=True)
+    first = fit(net(), TRAIN, VALIDATION, settings=Settings(epochs=3), checkpoint=tmp_path)
+    again = fit(net(seed=5), TRAIN, VALIDATION, settings=Settings(epochs=3), checkpoint=tmp_path, resume=True)
     assert same(weights(again.model), weights(first.model))
     assert again.records == first.records
     assert again.stopped == "epochs"
@@ -427,12 +447,12 @@ def test_resuming_a_finished_run_gives_its_result(tmp_path):
 
 def test_more_patience_continues_a_run_that_ran_out_of_it(tmp_path):
     train, validation = problem(rows=40, noise=1.0, seed=2)
-    options = {"lr": 0.1, "batch_size": 10, "epochs": 25}
-    straight = fit(net(), train, validation, patience=8, **options)
-    short = fit(net(), train, validation, patience=2, checkpoint=tmp_path, **options)
+    patient = Settings(lr=0.1, batch_size=10, epochs=25, patience=8)
+    straight = fit(net(), train, validation, settings=patient)
+    short = fit(net(), train, validation, settings=replace(patient, patience=2), checkpoint=tmp_path)
     assert short.stopped == "patience"
     assert len(short.records) < len(straight.records)
-    longer = fit(net(), train, validation, patience=8, checkpoint=tmp_path, resume=True, **options)
+    longer = fit(net(), train, validation, settings=patient, checkpoint=tmp_path, resume=True)
     assert without_seconds(longer) == without_seconds(straight)
     assert same(weights(longer.model), weights(straight.model))
 
@@ -443,25 +463,26 @@ def test_fewer_epochs_than_were_trained_train_no_more(tmp_path):
             net(),
             TRAIN,
             VALIDATION,
-            epochs=9,
-            batch_size=20,
+            settings=Settings(epochs=9, batch_size=20),
             checkpoint=tmp_path,
             trainer=interrupted_at(5 * STEPS),
         )
-    result = fit(net(), TRAIN, VALIDATION, epochs=4, batch_size=20, checkpoint=tmp_path, resume=True)
+    result = fit(
+        net(), TRAIN, VALIDATION, settings=Settings(epochs=4, batch_size=20), checkpoint=tmp_path, resume=True
+    )
     assert len(result.records) == 5
     assert result.stopped == "epochs"
 
 
 def test_resume_without_a_run_in_the_folder_starts_one(tmp_path):
-    straight = fit(net(), TRAIN, VALIDATION, epochs=2)
-    started = fit(net(), TRAIN, VALIDATION, epochs=2, checkpoint=tmp_path / "new", resume=True)
+    straight = fit(net(), TRAIN, VALIDATION, settings=Settings(epochs=2))
+    started = fit(net(), TRAIN, VALIDATION, settings=Settings(epochs=2), checkpoint=tmp_path / "new", resume=True)
     assert same(weights(started.model), weights(straight.model))
 
 
 def test_without_resume_a_run_starts_again(tmp_path):
-    fit(net(), TRAIN, VALIDATION, epochs=3, checkpoint=tmp_path, seed=1)
-    result = fit(net(), TRAIN, VALIDATION, epochs=2, checkpoint=tmp_path, seed=2)
+    fit(net(), TRAIN, VALIDATION, settings=Settings(epochs=3, seed=1), checkpoint=tmp_path)
+    result = fit(net(), TRAIN, VALIDATION, settings=Settings(epochs=2, seed=2), checkpoint=tmp_path)
     assert len(result.records) == 2
     assert len(list(tmp_path.glob("*.safetensors"))) == 1
 
@@ -480,9 +501,9 @@ def test_tied_weights_can_be_saved_and_resumed(tmp_path):
         def forward(self, x: Tensor) -> Tensor:
             return self.head(torch.tanh(self.second(torch.tanh(self.first(x)))))
 
-    straight = fit(Tied(), TRAIN, VALIDATION, epochs=4)
-    fit(Tied(), TRAIN, VALIDATION, epochs=2, checkpoint=tmp_path)
-    resumed = fit(Tied(seed=1), TRAIN, VALIDATION, epochs=4, checkpoint=tmp_path, resume=True)
+    straight = fit(Tied(), TRAIN, VALIDATION, settings=Settings(epochs=4))
+    fit(Tied(), TRAIN, VALIDATION, settings=Settings(epochs=2), checkpoint=tmp_path)
+    resumed = fit(Tied(seed=1), TRAIN, VALIDATION, settings=Settings(epochs=4), checkpoint=tmp_path, resume=True)
     assert same(weights(resumed.model), weights(straight.model))
 
 
@@ -521,13 +542,15 @@ def test_a_run_is_not_resumed_under_other_conditions(tmp_path, name):
     first, second, message = DIFFERENT[name]
 
     def run(options: dict, resume: bool) -> r2et.training.FitResult:
-        given = {"model": net, "train": TRAIN, "validation": VALIDATION, **options}
-        return fit(given.pop("model")(), given.pop("train"), given.pop("validation"), resume=resume, **given)
+        parts = {"model": net, "train": TRAIN, "validation": VALIDATION, **options}
+        settings = {name: parts.pop(name) for name in list(parts) if name in Settings.__dataclass_fields__}
+        model = parts.pop("model")()
+        return fit(model, **parts, settings=Settings(**settings), checkpoint=tmp_path, resume=resume)
 
-    run({"epochs": 2, "checkpoint": tmp_path, **first}, resume=False)
+    run({"epochs": 2, **first}, resume=False)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     with pytest.raises(CheckpointError, match=f"(?i)({message})") as caught:
-        run({"epochs": 4, "checkpoint": tmp_path, **first, **second}, resume=True)
+        run({"epochs": 4, **first, **second}, resume=True)
     assert str(tmp_path) in str(caught.value)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
@@ -538,20 +561,20 @@ def test_a_run_is_not_resumed_under_other_conditions(tmp_path, name):
     ids=["cut", "incomplete"],
 )
 def test_a_run_whose_file_is_damaged_is_not_resumed(tmp_path, content):
-    fit(net(), TRAIN, VALIDATION, epochs=1, checkpoint=tmp_path)
+    fit(net(), TRAIN, VALIDATION, settings=Settings(epochs=1), checkpoint=tmp_path)
     (tmp_path / "training.json").write_bytes(content)
     with pytest.raises(CheckpointError):
-        fit(net(), TRAIN, VALIDATION, epochs=2, checkpoint=tmp_path, resume=True)
+        fit(net(), TRAIN, VALIDATION, settings=Settings(epochs=2), checkpoint=tmp_path, resume=True)
 
 
 def test_a_run_without_its_fields_is_not_resumed(tmp_path):
-    fit(net(), TRAIN, VALIDATION, epochs=1, checkpoint=tmp_path)
+    fit(net(), TRAIN, VALIDATION, settings=Settings(epochs=1), checkpoint=tmp_path)
     path = tmp_path / "training.json"
     whole = json.loads(path.read_text())
     for field in ("identity", "progress", "optimiser"):
         path.write_text(json.dumps({name: value for name, value in whole.items() if name != field}))
         with pytest.raises(CheckpointError):
-            fit(net(), TRAIN, VALIDATION, epochs=2, checkpoint=tmp_path, resume=True)
+            fit(net(), TRAIN, VALIDATION, settings=Settings(epochs=2), checkpoint=tmp_path, resume=True)
 
 
 # --- other processes ------------------------------------------------------------------------------------------
@@ -587,17 +610,17 @@ def test_kill_9_and_resume_equals_an_uninterrupted_run(tmp_path, when):
         from r2et import fit
         from r2et.objectives import R2ET
         from r2et.checkpoints import models as checkpoints
-        from r2et.training import Trainer
+        from r2et.training import Settings, Trainer
         from tests.training.toy import net, problem
 
         def die():
             os.kill(os.getpid(), signal.SIGKILL)
 
         class Killed(Trainer):
-            def train_step(self, x, y, weight, generator, step):
+            def train_step(self, batch, generator, step):
                 if sys.argv[1] == "in a step" and step == 10:
                     die()
-                return super().train_step(x, y, weight, generator, step)
+                return super().train_step(batch, generator, step)
 
         replace, written = checkpoints.write_bytes, []
 
@@ -609,7 +632,8 @@ def test_kill_9_and_resume_equals_an_uninterrupted_run(tmp_path, when):
 
         checkpoints.write_bytes = replace_or_die
         objective = R2ET(k=2, scale_free=True)
-        fit(net(), *problem(), objective, epochs=6, batch_size=20, checkpoint="run", trainer=Killed)
+        settings = Settings(epochs=6, batch_size=20)
+        fit(net(), *problem(), objective, settings=settings, checkpoint="run", trainer=Killed)
     """
     killed = run_script(tmp_path, script, when)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
@@ -618,9 +642,15 @@ def test_kill_9_and_resume_equals_an_uninterrupted_run(tmp_path, when):
     files = len(list((tmp_path / "run").glob("training-*.safetensors")))
     assert files == (1 if when == "in a step" else 2)
     objective = R2ET(k=2, scale_free=True)
-    straight = fit(net(), TRAIN, VALIDATION, objective, epochs=6, batch_size=20)
+    straight = fit(net(), TRAIN, VALIDATION, objective, settings=Settings(epochs=6, batch_size=20))
     resumed = fit(
-        net(), TRAIN, VALIDATION, objective, epochs=6, batch_size=20, checkpoint=tmp_path / "run", resume=True
+        net(),
+        TRAIN,
+        VALIDATION,
+        objective,
+        settings=Settings(epochs=6, batch_size=20),
+        checkpoint=tmp_path / "run",
+        resume=True,
     )
     assert same(weights(resumed.model), weights(straight.model))
     assert without_seconds(resumed) == without_seconds(straight)
@@ -644,17 +674,18 @@ def two_processes(tmp_path_factory):
         import json, os
         import torch
         from r2et import fit
+        from r2et.training import Settings
         from tests.training.test_trainer import OBJECTIVES
         from tests.training.toy import net, problem
 
         if __name__ == "__main__":
             torch.set_num_threads(1)
             parts = problem(rows=16, dtype=torch.float64)
+            settings = Settings(epochs=4, batch_size=5, strategy="ddp", devices=2, accelerator="cpu")
             found = {}
             for name, objective in OBJECTIVES.items():
                 result = fit(
-                    net(dtype=torch.float64), *parts, objective, epochs=4, batch_size=5, checkpoint=f"run-{name}",
-                    strategy="ddp", devices=2, accelerator="cpu",
+                    net(dtype=torch.float64), *parts, objective, settings=settings, checkpoint=f"run-{name}"
                 )
                 found[name] = {
                     "weights": {key: value.tolist() for key, value in result.model.state_dict().items()},
@@ -682,7 +713,7 @@ def two_processes(tmp_path_factory):
 def one_process():
     parts = problem(rows=16, dtype=torch.float64)
     return {
-        name: fit(net(dtype=torch.float64), *parts, objective, epochs=4, batch_size=5)
+        name: fit(net(dtype=torch.float64), *parts, objective, settings=Settings(epochs=4, batch_size=5))
         for name, objective in OBJECTIVES.items()
     }
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from r2et import models
-from r2et.training import FitResult, Trainer
+from r2et.training import Batch, FitResult, Trainer
 
 Part = tuple[Tensor, Tensor]
 
@@ -76,9 +76,9 @@ def interrupted_at(step: int) -> type[Trainer]:
     """A trainer that is interrupted in the middle of the epoch with this step."""
 
     class Interrupted(Trainer):
-        def train_step(self, x: Tensor, y: Tensor, weight: float, generator: torch.Generator, number: int) -> Any:
+        def train_step(self, batch: Batch, generator: torch.Generator, number: int) -> Any:
             if number == step:
                 raise KeyboardInterrupt
-            return super().train_step(x, y, weight, generator, number)
+            return super().train_step(batch, generator, number)
 
     return Interrupted

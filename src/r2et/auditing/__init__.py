@@ -3,5 +3,17 @@
 from r2et.auditing.result import AttackRow, Audit, AuditSettings
 from r2et.auditing.running import audit
 from r2et.auditing.samples import Picture, Samples
+from r2et.auditing.subjects import Subject, choose_rows, from_data_set, from_table
 
-__all__ = ["AttackRow", "Audit", "AuditSettings", "Picture", "Samples", "audit"]
+__all__ = [
+    "AttackRow",
+    "Audit",
+    "AuditSettings",
+    "Picture",
+    "Samples",
+    "Subject",
+    "audit",
+    "choose_rows",
+    "from_data_set",
+    "from_table",
+]

@@ -7,18 +7,17 @@ none removes what another is about to name.
 """
 
 import hashlib
-import json
-import math
 import os
 import re
 from pathlib import Path
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import torch
 from torch import Tensor, nn
 
 from r2et.errors import CheckpointError, InputError, TrustError, shortened
 from r2et.files.reading import read_json, regular_file, typed
+from r2et.files.serialising import to_json, untagged
 from r2et.files.writing import WriteError, locked, write_bytes
 from r2et.models import restore
 from r2et.numerics.values import check_path, quoted
@@ -36,9 +35,6 @@ class _TensorFile(TypedDict):
 
 class _Tensors(TypedDict):
     tensors: _TensorFile
-
-
-_Float = TypedDict("_Float", {"__float__": Literal["inf", "-inf", "nan"]})
 
 
 class _Model(TypedDict):
@@ -60,10 +56,7 @@ def write(folder: Path, name: str, content: dict[str, Any], tensors: dict[str, T
         **content,
         "tensors": {"file": tensor_file.name, "sha256": digest},
     }
-    try:
-        text = json.dumps(_encode(record), indent=1, allow_nan=False) + "\n"
-    except (TypeError, ValueError) as error:
-        raise CheckpointError(f"a checkpoint holds what JSON can express: {error}") from error
+    text = to_json(record, CheckpointError)
     path = folder / f"{name}.json"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -103,10 +96,10 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 def _identity(path: Path) -> tuple[int, ...] | None:
     """Of the file that is at a path at the moment."""
     try:
-        found = path.stat()
+        status = path.stat()
     except (OSError, ValueError):
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
 
 def _read_once(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -115,7 +108,7 @@ def _read_once(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if not os.path.lexists(path):
         raise CheckpointError(f"there is no checkpoint at {quoted(path)}")
     try:
-        record = _decode(read_json(path, CheckpointError))
+        record = untagged(read_json(path, CheckpointError))
     except ValueError as error:
         raise CheckpointError(f"{quoted(path)} is not a readable r2et checkpoint: {error}") from error
     if not isinstance(record, dict) or record.get("format") != FORMAT:
@@ -138,7 +131,7 @@ def _read_once(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def save_model(model: nn.Module, folder: str | os.PathLike[str], **information: Any) -> Path:
-    """Save a model of `r2et.models` with whatever JSON-able information belongs to it.
+    """Save a model of `r2et.models` with the information that belongs to it: numbers, text, lists and dicts.
 
     >>> import tempfile, r2et
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -226,31 +219,3 @@ def fingerprint(*tensors: Tensor) -> str:
         # flat, because the counters of a BatchNorm have no axis to view as bytes
         digest.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()[:16]
-
-
-def _encode(value: Any) -> Any:
-    """JSON has neither infinities nor keys that are numbers; the milestones of a schedule are such keys."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"__float__": str(value)}
-    if isinstance(value, dict):
-        if all(isinstance(key, str) for key in value):
-            return {key: _encode(entry) for key, entry in value.items()}
-        return {"__pairs__": [[_encode(key), _encode(entry)] for key, entry in value.items()]}
-    if isinstance(value, list | tuple):
-        return [_encode(entry) for entry in value]
-    return value
-
-
-def _decode(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_decode(entry) for entry in value]
-    if not isinstance(value, dict):
-        return value
-    if value.keys() == {"__float__"}:
-        return float(typed(value, _Float, "a number")["__float__"])
-    if value.keys() == {"__pairs__"}:
-        pairs = typed(value["__pairs__"], list[list[Any]], "__pairs__")
-        if any(len(pair) != 2 or isinstance(pair[0], list | dict) for pair in pairs):
-            raise CheckpointError(f"__pairs__ should be pairs of key and value, it is {quoted(pairs)}")
-        return {_decode(key): _decode(entry) for key, entry in pairs}
-    return {key: _decode(entry) for key, entry in value.items()}

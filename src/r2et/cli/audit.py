@@ -13,8 +13,8 @@ from r2et.files.writing import check_writable
 from r2et.numerics.values import check_choice
 
 if TYPE_CHECKING:
-    from r2et.auditing import Audit
-    from r2et.predictors import OpenedModel, Subject
+    from r2et.auditing import Audit, Subject
+    from r2et.predictors import OpenedModel
 
 
 @takes_subject

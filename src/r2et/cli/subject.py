@@ -17,7 +17,8 @@ from r2et.numerics.values import quoted
 from r2et.registry import foreign_packages
 
 if TYPE_CHECKING:
-    from r2et.predictors import OpenedModel, Subject
+    from r2et.auditing import Subject
+    from r2et.predictors import OpenedModel
 
 _PANEL = "Model and data"
 
@@ -94,7 +95,7 @@ class SubjectOptions:
         from r2et.predictors.factories import parse_arguments
 
         arguments = parse_arguments(self.factory_arg or [])
-        return open_model(self.model, self.weights, arguments, trust=self.trust or ())
+        return open_model(self.model, weights=self.weights, arguments=arguments, trust=self.trust or ())
 
     def subjects(self, limit: int, *others: "OpenedModel") -> "list[Subject]":
         """The model, and others to compare it with, on the same rows."""
@@ -112,7 +113,8 @@ class SubjectOptions:
         ]
 
     def _subjects(self, limit: int, *others: "OpenedModel") -> "list[Subject]":
-        from r2et import predictors, tables
+        from r2et import tables
+        from r2et.auditing import choose_rows, from_data_set, from_table
         from r2et.tables.files import is_table
 
         if limit < 1:
@@ -128,15 +130,18 @@ class SubjectOptions:
                     f"{self.model!r} was trained on a file of your own: add --data file.csv, its target is "
                     f"{models[0].origin.target!r}"
                 )
-            return [predictors.from_data_set(opened, self.data, self.target, options, limit) for opened in models]
+            return [
+                from_data_set(opened, self.data, target=self.target, options=options, limit=limit)
+                for opened in models
+            ]
         if options:
             raise InputError("--option is for the data sets of `r2et data list`, not for a file")
         recorded = next((opened.origin.target for opened in models if opened.origin is not None), None)
         columns = None if self.columns is None else split_names("--columns", self.columns)
         table = tables.read_table(self.data, self.target or recorded, columns)
         classes = None if self.classes is None else split_names("--classes", self.classes)
-        rows, which = predictors.choose_rows(table, models, limit, self.seed, self.all_rows)
-        subjects = [predictors.from_table(opened, table, rows, classes, which) for opened in models]
+        rows, which = choose_rows(table, models, limit=limit, seed=self.seed, every=self.all_rows)
+        subjects = [from_table(opened, table, rows, classes=classes, which=which) for opened in models]
         for subject in subjects:
             for note in subject.notes:
                 typer.echo(f"note: {subject.name}: {note}", err=True)

@@ -21,6 +21,8 @@ from r2et import models, ranking
 from r2et.attacks import ERAttack
 from r2et.auditing import Audit, audit
 from r2et.certificates import Certificate, certify
+from r2et.checkpoints import load_model
+from r2et.checkpoints.estimators import ESTIMATORS, SavedEstimator
 from r2et.domain import Domain
 from r2et.errors import InputError
 from r2et.estimator.choosing import Sanity, compare_with_linear, train_and_choose
@@ -32,6 +34,7 @@ from r2et.estimator.inputs import (
     row_weights,
     whole,
 )
+from r2et.estimator.saving import NAME, restore, save
 from r2et.explainers import Gradient
 from r2et.numerics.once import looking_once
 from r2et.numerics.values import check_flag, check_k
@@ -46,7 +49,8 @@ from r2et.tables.splits import hold_out
 from r2et.training import WeightedRows
 
 
-class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn has no types
+@ESTIMATORS.register(NAME)
+class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type: ignore[misc]  # sklearn has no types
     """A small network for tables whose explanations stay put, as a scikit-learn classifier.
 
     Columns are encoded inside: numbers are standardised; text, objects and pandas categories become one feature
@@ -318,8 +322,6 @@ class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted classifier into a folder: weights as safetensors, the rest as JSON, no pickle."""
-        from r2et.estimator.saving import save
-
         check_is_fitted(self, "model_")
         save(self, path)
 
@@ -329,11 +331,23 @@ class StableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
         Args:
             path: the folder.
-            trust: objectives of your own that the file may name; see `r2et.load_model`.
+            trust: objectives of your own that the file may name; see `r2et.open_model`.
         """
-        from r2et.estimator.saving import load
+        return cls.restore(*load_model(path, trust=trust), str(path), trust=trust)
 
-        return load(cls, path, trust)
+    @classmethod
+    def restore(
+        cls, model: nn.Module, information: dict[str, Any], where: str, *, trust: Trust = ()
+    ) -> "StableClassifier":
+        """The classifier from its network and what was saved with it: for what has read a checkpoint already.
+
+        Args:
+            model: the network, as `r2et.checkpoints.load_model` returns it.
+            information: what it returns with it.
+            where: the file, for messages.
+            trust: as in `load`.
+        """
+        return restore(cls, model, information, where, trust=trust)
 
 
 def _rows(x: Tensor, numbers: NDArray[np.int64], weights: NDArray[np.float64]) -> WeightedRows:

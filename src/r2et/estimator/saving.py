@@ -1,15 +1,14 @@
 """A fitted StableClassifier as safetensors and JSON; nothing is ever unpickled."""
 
 import os
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from r2et.checkpoints import load_model, save_model
-from r2et.errors import CheckpointError, InputError, in_words
+from r2et.checkpoints import save_model
+from r2et.errors import CheckpointError, in_words
 from r2et.estimator.choosing import Sanity
 from r2et.estimator.inputs import check_parameters
 from r2et.files.reading import typed
@@ -62,33 +61,28 @@ def save(
         path,
         estimator=NAME,
         estimator_version=VERSION,
-        parameters=_plain(parameters),
-        classes={"dtype": fitted.classes_.dtype.str, "values": _plain(fitted.classes_)},
-        feature_names=None if names is None else _plain(names),
-        columns=_plain(fitted.encoding_.describe()),
+        parameters=parameters,
+        classes={"dtype": fitted.classes_.dtype.str, "values": fitted.classes_},
+        feature_names=names,
+        columns=fitted.encoding_.describe(),
         k=fitted.k_,
-        settings=_plain(fitted.settings_),
-        candidates=_plain(fitted.candidates_.to_dict("records")),
-        history=_plain(fitted.history_.to_dict("records")),
-        sanity=asdict(fitted.sanity_),
-        **({} if origin is None else {"origin": _plain(dict(origin))}),
+        settings=fitted.settings_,
+        candidates=fitted.candidates_.to_dict("records"),
+        history=fitted.history_.to_dict("records"),
+        sanity=fitted.sanity_,
+        **({} if origin is None else {"origin": dict(origin)}),
     )
 
 
-def load(kind: "type[StableClassifier]", path: str | os.PathLike[str], trust: Trust = ()) -> "StableClassifier":
-    """Read what `save` wrote; anything else is a CheckpointError."""
-    return restore(kind, *load_model(path, trust=trust), str(path), trust)
-
-
 def restore(
-    kind: "type[StableClassifier]", model: "nn.Module", content: dict[str, Any], where: str, trust: Trust = ()
+    kind: "type[StableClassifier]", model: "nn.Module", content: dict[str, Any], where: str, *, trust: Trust
 ) -> "StableClassifier":
     """A classifier from its network and what was saved with it; `where` is for the error messages.
 
     Objectives of people's own that the file names are refused unless `trust` names them too.
     """
     if content.get("estimator") != NAME:
-        raise CheckpointError(f"{where!r} holds a model, but not a {NAME}: use r2et.load_model")
+        raise CheckpointError(f"{where!r} holds a model, but not a {NAME}: use r2et.open_model")
     if content.get("estimator_version") != VERSION:
         raise CheckpointError(
             f"{where!r} has version {content.get('estimator_version')!r} of {NAME}, this r2et reads {VERSION}: "
@@ -101,26 +95,26 @@ def restore(
         parameters["objective"] = _objective(parameters.get("objective"), trust)
         if is_code(parameters["method"]):
             OBJECTIVES.stored(parameters["method"], trust)
-        made = kind(**parameters)
-        check_parameters(made.get_params(deep=False))
-        made.classes_ = _classes(saved["classes"])
-        made.encoding_ = Encoding.from_description(saved["columns"])
-        made.domain_ = made.encoding_.domain
-        made.n_features_in_ = len(made.encoding_.columns)
+        restored = kind(**parameters)
+        check_parameters(restored.get_params(deep=False))
+        restored.classes_ = _classes(saved["classes"])
+        restored.encoding_ = Encoding.from_description(saved["columns"])
+        restored.domain_ = restored.encoding_.domain
+        restored.n_features_in_ = len(restored.encoding_.columns)
         if saved["feature_names"] is not None:
-            made.feature_names_in_ = np.array(saved["feature_names"], dtype=object)
-        made.k_ = saved["k"]
-        made.settings_ = saved["settings"]
-        made.candidates_ = pd.DataFrame(saved["candidates"])
-        made.history_ = pd.DataFrame(saved["history"])
-        made.sanity_ = saved["sanity"]
-        made.model_ = model.requires_grad_(False)
-        _check_fit(made)
+            restored.feature_names_in_ = np.array(saved["feature_names"], dtype=object)
+        restored.k_ = saved["k"]
+        restored.settings_ = saved["settings"]
+        restored.candidates_ = pd.DataFrame(saved["candidates"])
+        restored.history_ = pd.DataFrame(saved["history"])
+        restored.sanity_ = saved["sanity"]
+        restored.model_ = model.requires_grad_(requires_grad=False)
+        _check_fit(restored)
     except CheckpointError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CheckpointError(f"{where!r} is not a complete {NAME}: {in_words(error)}") from error
-    return made
+    return restored
 
 
 def _described(objective: "OwnObjective | None") -> Any:
@@ -135,8 +129,8 @@ def _described(objective: "OwnObjective | None") -> Any:
 def _objective(described: Any, trust: Trust) -> "OwnObjective | None":
     """What `_described` described: an object, or the name of one that may be looked up."""
     if isinstance(described, dict):
-        restored: Objective = OBJECTIVES.restore(described, trust)
-        return restored
+        objective: Objective = OBJECTIVES.restore(described, trust)
+        return objective
     return None if described is None else OBJECTIVES.stored(described, trust).name
 
 
@@ -148,29 +142,14 @@ def _classes(saved: "_Classes") -> NDArray[Any]:
     return np.array(saved["values"], dtype=dtype)
 
 
-def _check_fit(made: "StableClassifier") -> None:
+def _check_fit(restored: "StableClassifier") -> None:
     """The parts of a file must belong together."""
-    shape = {key: made.model_.architecture.get(key) for key in ("features", "classes")}  # type: ignore[union-attr, operator]
-    n = len(made.encoding_.names)
-    names = getattr(made, "feature_names_in_", None)
-    named = names is None or names.tolist() == [column.name for column in made.encoding_.columns]
-    if shape != {"features": n, "classes": len(made.classes_)} or not 1 <= made.k_ < n or not named:
+    shape = {key: restored.model_.architecture.get(key) for key in ("features", "classes")}  # type: ignore[union-attr, operator]
+    n = len(restored.encoding_.names)
+    names = getattr(restored, "feature_names_in_", None)
+    named = names is None or names.tolist() == [column.name for column in restored.encoding_.columns]
+    if shape != {"features": n, "classes": len(restored.classes_)} or not 1 <= restored.k_ < n or not named:
         raise CheckpointError(
-            f"the parts do not fit: a model of {shape}, {n} encoded features, {len(made.classes_)} classes, "
-            f"k={made.k_}, columns called {quoted(names if names is None else names.tolist())}"
+            f"the parts do not fit: a model of {shape}, {n} encoded features, {len(restored.classes_)} classes, "
+            f"k={restored.k_}, columns called {quoted(names if names is None else names.tolist())}"
         )
-
-
-def _plain(value: Any) -> Any:
-    """The same with numpy's numbers and arrays as Python's, and tuples as lists."""
-    if isinstance(value, dict):
-        return {_plain(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple | np.ndarray | pd.Index | pd.Series):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, np.generic):
-        return value.item()
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
-    raise InputError(
-        f"{value!r} of type {type(value).__name__} cannot be saved: use numbers, text, lists and dicts"
-    )

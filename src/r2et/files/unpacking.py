@@ -35,7 +35,7 @@ _MOST_OF_NOTHING = 2**20
 
 
 def allowed(packed: int) -> int:
-    """How many bytes a file of so many may unpack to.
+    """How many bytes a file of this many may unpack to.
 
     >>> allowed(2_000_000) < 2_000_000_000 < allowed(50_000_000)
     True

@@ -32,16 +32,16 @@ def log_audit(audit: Audit, name: str = "explanations") -> dict[str, float]:
         metrics[f"{row.attack}/{row.radius:g}/precision"] = row.precision
         metrics[f"{row.attack}/{row.radius:g}/changed"] = row.changed
     # MLflow's stores do not all take NaN, which is the AUC of one class
-    found = {f"{name}/{key}": value for key, value in metrics.items() if value == value}
+    logged = {f"{name}/{key}": value for key, value in metrics.items() if value == value}
     settings: dict[str, Any] = {"k": audit.k, "rows": audit.rows, "features": audit.features}
     settings |= {
         key: value for key, value in audit.settings.to_dict().items() if isinstance(value, int | float | str)
     }
-    mlflow.log_metrics(found)
+    mlflow.log_metrics(logged)
     mlflow.log_params({f"{name}/{key}": value for key, value in settings.items()})
     mlflow.log_dict(audit.to_dict(), f"{name}/audit.json")
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "report.html"
         report.write(audit, page)
         mlflow.log_artifact(str(page), name)
-    return found
+    return logged

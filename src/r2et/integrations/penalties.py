@@ -12,7 +12,7 @@ from r2et.numerics.checks import check_differentiable_inputs, check_generator, c
 from r2et.numerics.preflight import check_module, foreign_errors
 from r2et.numerics.values import check_count
 from r2et.objectives import Objective
-from r2et.objectives.base import Batch, Regularised, evaluation_mode
+from r2et.objectives.base import ExplainedBatch, Regularised, evaluation_mode
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ def penalty(
 
     >>> from r2et.objectives import R2ET
     >>> model = nn.Sequential(nn.Linear(9, 8), nn.Softplus(), nn.Linear(8, 2))
-    >>> found = penalty(R2ET(k=3), model, torch.randn(16, 9))
-    >>> found.total.backward()
-    >>> sorted(found.parts)
+    >>> added = penalty(R2ET(k=3), model, torch.randn(16, 9))
+    >>> added.total.backward()
+    >>> sorted(added.parts)
     ['curvature', 'gap']
     """
     regularised = check_regularised(objective)
@@ -68,7 +68,7 @@ def penalty(
         with foreign_errors(model, x):
             point, logits = forward(model, x)
         explainer = regularised.default_explainer() if regularised.explainer is None else regularised.explainer
-        terms = regularised.terms(Batch(model, point, logits, explainer, generator))
+        terms = regularised.terms(ExplainedBatch(model, point, logits, explainer, generator))
     total = torch.stack([term.weight * term.value for term in terms.values()] or [x.new_zeros(())]).sum()
     return Penalty(total, {name: term.value.detach() for name, term in terms.items()})
 

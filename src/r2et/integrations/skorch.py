@@ -50,12 +50,12 @@ class StableNetClassifier(NeuralNetClassifier):  # type: ignore[misc]  # skorch 
         self.objective = objective
         super().__init__(module, criterion=criterion, **options)
 
-    def set_params(self, **given: Any) -> "StableNetClassifier":
+    def set_params(self, **parameters: Any) -> "StableNetClassifier":
         """As NeuralNetClassifier's; settings of the objective need no new module."""
-        ours = {key: given.pop(key) for key in list(given) if key.split("__")[0] == "objective"}
+        ours = {key: parameters.pop(key) for key in list(parameters) if key.split("__")[0] == "objective"}
         for key, value in ours.items():
             setattr(self, key, value)
-        super().set_params(**given)
+        super().set_params(**parameters)
         self.used_objective()
         return self
 
@@ -64,10 +64,10 @@ class StableNetClassifier(NeuralNetClassifier):  # type: ignore[misc]  # skorch 
         if self.objective is None:
             return None
         check_regularised(self.objective)
-        given = self.get_params_for("objective")
-        for name in given:
+        settings = self.get_params_for("objective")
+        for name in settings:
             check_choice("setting of the objective", name, [entry.name for entry in fields(self.objective)])
-        return replace(self.objective, **given)
+        return replace(self.objective, **settings)
 
     def get_loss(self, y_pred: Tensor, y_true: Any, X: Any = None, training: bool = False) -> Tensor:
         """The criterion's loss; in training, with the regularisers."""

@@ -42,7 +42,7 @@ def create(name: str, **settings: Any) -> nn.Module:
 def restore(architecture: Mapping[str, Any], trust: Trust = ()) -> nn.Module:
     """A model as a file describes it, on the meta device: its weights take no memory and no random numbers.
 
-    Code that the file alone names is refused, not imported; `trust` as in `r2et.load_model`.
+    Code that the file alone names is refused, not imported; `trust` as in `r2et.open_model`.
     """
     # found before: a module that is imported must not see the meta device
     build = _builder(architecture, lambda name: MODELS.stored(name, trust))

@@ -140,7 +140,7 @@ class Regularised(Objective):
         check_flag("adaptive", self.adaptive)
 
     @abstractmethod
-    def terms(self, batch: "Batch") -> dict[str, Term]:
+    def terms(self, batch: "ExplainedBatch") -> dict[str, Term]:
         """The regularisers of one batch, by name."""
 
     def default_explainer(self) -> Explainer:
@@ -166,7 +166,7 @@ class Regularised(Objective):
         with evaluation_mode(model) as changed:
             if changed:
                 point, logits = forward(model, x)
-            for name, term in self.terms(Batch(model, point, logits, explainer, generator)).items():
+            for name, term in self.terms(ExplainedBatch(model, point, logits, explainer, generator)).items():
                 weight: Tensor | float = term.weight
                 if self.adaptive:
                     tiny, most = torch.finfo(x.dtype).tiny, 1 / negligible(x.dtype)
@@ -179,7 +179,7 @@ class Regularised(Objective):
 
 
 @dataclass
-class Batch:
+class ExplainedBatch:
     """What the regularisers of one step share.
 
     Attributes:

@@ -17,7 +17,7 @@ from r2et.explainers import Gradient
 from r2et.numerics.autograd import derivative, unit
 from r2et.numerics.jacobian import jacobian
 from r2et.numerics.values import check_choice, check_count, check_k, check_positive, check_weight
-from r2et.objectives.base import OBJECTIVES, Batch, Direction, Regularised, Term, check_reference
+from r2et.objectives.base import OBJECTIVES, Direction, ExplainedBatch, Regularised, Term, check_reference
 
 Denominator = Literal["auto", "enclosure", "point"]
 
@@ -46,7 +46,7 @@ class EstimatedHessian(Regularised):
         check_positive("difference", self.difference)
         check_choice("direction", self.direction, get_args(Direction))
 
-    def terms(self, batch: Batch) -> dict[str, Term]:
+    def terms(self, batch: ExplainedBatch) -> dict[str, Term]:
         """The mean of the norms."""
         norms = batch.difference_quotient(self.direction, self.difference)
         return {"curvature": Term(norms.mean(), self.weight)}
@@ -67,7 +67,7 @@ class ExactHessian(Regularised):
         super().__post_init__()
         check_weight("weight", self.weight)
 
-    def terms(self, batch: Batch) -> dict[str, Term]:
+    def terms(self, batch: ExplainedBatch) -> dict[str, Term]:
         """The mean of the Frobenius norms."""
         hessian = jacobian(batch.attributions, batch.x, create_graph=True)
         return {"hessian": Term(hessian.flatten(start_dim=1).norm(dim=1).mean(), self.weight)}
@@ -96,7 +96,7 @@ class SSR(Regularised):
         check_weight("weight", self.weight)
         check_count("iterations", self.iterations)
 
-    def terms(self, batch: Batch) -> dict[str, Term]:
+    def terms(self, batch: ExplainedBatch) -> dict[str, Term]:
         """The mean of the largest eigenvalue magnitudes."""
         explained = batch.attributions
         probe = torch.zeros_like(explained, requires_grad=True)
@@ -147,14 +147,14 @@ class CertifiedRadius(Regularised):
         check_choice("denominator", self.denominator, get_args(Denominator))
         check_positive("ball", self.ball)
 
-    def terms(self, batch: Batch) -> dict[str, Term]:
+    def terms(self, batch: ExplainedBatch) -> dict[str, Term]:
         """The mean of the smallest ratios."""
         check_k(self.k, batch.scores.shape[-1])
         network = None if self.denominator == "point" else self._network(batch)
         radius = self._at_points(batch) if network is None else self._enclosed(batch, network)
         return {"radius": Term(radius.mean(), -self.weight)}
 
-    def _network(self, batch: Batch) -> Network | None:
+    def _network(self, batch: ExplainedBatch) -> Network | None:
         """The model as enclosures see it, connected to its parameters; None where the point is to be taken."""
         obstacle = why_not(batch.explainer, batch.x)
         if obstacle is None and type(batch.explainer) is not Gradient:
@@ -172,7 +172,7 @@ class CertifiedRadius(Regularised):
             raise ModelError(f"CL cannot enclose its denominators: {obstacle}; denominator='point' needs none")
         return None
 
-    def _enclosed(self, batch: Batch, network: Network) -> Tensor:
+    def _enclosed(self, batch: ExplainedBatch, network: Network) -> Tensor:
         """min over pairs of h / an upper bound of ||H_i - H_j|| on the ball, for the log-odds, (N,)."""
         x = batch.x.detach().double().flatten(1)
         _, logits = network.forward(x)
@@ -190,7 +190,7 @@ class CertifiedRadius(Regularised):
         slopes = enclosed.hessian_slopes(i, sign.gather(1, i), j, -sign.gather(1, j))[..., 0]
         return (gaps / slopes.clamp_min(1e-12)).amin(1).to(batch.x.dtype)
 
-    def _at_points(self, batch: Batch) -> Tensor:
+    def _at_points(self, batch: ExplainedBatch) -> Tensor:
         """min over pairs of h / ||H_i - H_j|| at x, (N,)."""
         scores = batch.scores
         kept = batch.ranking_to_keep(self.reference)

@@ -21,7 +21,7 @@ from r2et.numerics.values import (
     check_share,
     check_weight,
 )
-from r2et.objectives.base import OBJECTIVES, Batch, Direction, Regularised, Term, check_reference
+from r2et.objectives.base import OBJECTIVES, Direction, ExplainedBatch, Regularised, Term, check_reference
 from r2et.stability import Neighbours, UniformNeighbours, path_explanations
 
 PairChoice = Literal["all", "boundary"]
@@ -94,7 +94,7 @@ class R2ET(Regularised):
         """Every `every`-th step."""
         return self.every == 1 or (next(self._calls) if step is None else step) % self.every == 0
 
-    def terms(self, batch: Batch) -> dict[str, Term]:
+    def terms(self, batch: ExplainedBatch) -> dict[str, Term]:
         """The mean gap and the mean curvature."""
         terms = {}
         if self.gap:
@@ -105,7 +105,7 @@ class R2ET(Regularised):
             terms["curvature"] = Term(norms.mean(), self.curvature * self.every)
         return terms
 
-    def _gap(self, batch: Batch) -> Tensor:
+    def _gap(self, batch: ExplainedBatch) -> Tensor:
         scores = batch.scores
         if self.scale_free:
             scores = batch.explainer.flatten(unit(batch.attributions))
@@ -143,7 +143,7 @@ class DirectThickness(Regularised):
         check_count("samples", self.samples)
         check_count("steps", self.steps)
 
-    def terms(self, batch: Batch) -> dict[str, Term]:
+    def terms(self, batch: ExplainedBatch) -> dict[str, Term]:
         """The mean gap thickness."""
         weights = pair_weights(batch.scores.detach(), self.k, "all", None)
         paths = path_explanations(

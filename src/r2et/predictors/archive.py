@@ -210,21 +210,16 @@ class _Tensors:
         if not record.startswith(prefix):
             raise InputError(f"it takes a tensor from {shown(record)}, not from a record {prefix}N")
         meta = entry(payload, "tensor_meta", dict)
-        kind = (entry(payload, "is_param", bool), entry(meta, "requires_grad", bool))
-        key = (folder + record, *kind, *_layout(meta))
+        trained, differentiable = entry(payload, "is_param", bool), entry(meta, "requires_grad", bool)
+        layout = _layout(meta)
+        key = (folder + record, trained, differentiable, *layout)
         if key not in self.views:
-            self.views[key] = self._view(*key)
+            view = self._view(folder + record, *layout)
+            self.views[key] = _parameter(view, differentiable=differentiable) if trained else view
         return self.views[key]
 
     def _view(
-        self,
-        name: str,
-        trained: bool,
-        differentiable: bool,
-        dtype: torch.dtype,
-        sizes: tuple[int, ...],
-        strides: tuple[int, ...],
-        offset: int,
+        self, name: str, dtype: torch.dtype, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int
     ) -> Tensor:
         elements, stored = math.prod(sizes), self.records.length(name) // dtype.itemsize
         last = offset + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
@@ -234,10 +229,7 @@ class _Tensors:
                 f"a tensor of shape {shown(sizes)} and strides {shown(strides)} is longer than its record "
                 f"{shown(name)} of {stored} numbers"
             )
-        view = self._numbers(name, dtype).as_strided(sizes, strides, offset if elements else 0)
-        if not trained:
-            return view
-        return nn.Parameter(view, requires_grad=differentiable and (dtype.is_floating_point or dtype.is_complex))
+        return self._numbers(name, dtype).as_strided(sizes, strides, offset if elements else 0)
 
     def _numbers(self, name: str, dtype: torch.dtype) -> Tensor:
         """A record as numbers (L,); tensors of one record share its memory."""
@@ -248,6 +240,11 @@ class _Tensors:
             self.storages[name, logical] = content != 0 if logical else content
         content = self.storages[name, logical]
         return content[: len(content) // dtype.itemsize * dtype.itemsize].view(dtype)
+
+
+def _parameter(view: Tensor, *, differentiable: bool) -> nn.Parameter:
+    numbers = view.dtype.is_floating_point or view.dtype.is_complex
+    return nn.Parameter(view, requires_grad=differentiable and numbers)
 
 
 def _layout(meta: dict[str, Any]) -> tuple[torch.dtype, tuple[int, ...], tuple[int, ...], int]:

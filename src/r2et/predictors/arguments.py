@@ -31,38 +31,38 @@ def placed(
     >>> placed("elu", torch.ops.aten.elu.default._schema.arguments, ["input_scale", "self"], [2.0, node])
     ((x,), {'input_scale': 2.0})
     """
-    known, given = {argument.name: argument for argument in schema}, dict(zip(names, values, strict=True))
-    missing = [name for name, argument in known.items() if name not in given and not argument.has_default_value()]
-    if missing or len(given) != len(names) or not given.keys() <= known.keys():
+    known, passed = {argument.name: argument for argument in schema}, dict(zip(names, values, strict=True))
+    missing = [name for name, argument in known.items() if name not in passed and not argument.has_default_value()]
+    if missing or len(passed) != len(names) or not passed.keys() <= known.keys():
         raise InputError(f"{shown(target)} takes {', '.join(known)}, it is given {shown(', '.join(names))}")
     wrong = [
         name
-        for name, value in given.items()
-        if not _fits(str(known[name].real_type), value, name == schema[0].name)
+        for name, value in passed.items()
+        if not _fits(str(known[name].real_type), value, first=name == schema[0].name)
     ]
     if wrong:
-        raise InputError(f"{shown(target)} is given {shown(given[wrong[0]])} as {wrong[0]!r}")
+        raise InputError(f"{shown(target)} is given {shown(passed[wrong[0]])} as {wrong[0]!r}")
     placed: list[Any] = []
     for argument in schema:
-        if argument.kwarg_only or argument.name not in given:
+        if argument.kwarg_only or argument.name not in passed:
             break
-        placed.append(given.pop(argument.name))
-    return tuple(placed), given
+        placed.append(passed.pop(argument.name))
+    return tuple(placed), passed
 
 
-def _fits(kind: str, value: Any, first: bool) -> bool:
+def _fits(kind: str, value: Any, *, first: bool) -> bool:
     """Whether a value is of the kind that the operator takes: torch believes that a number is a type of numbers.
 
     It makes a tensor of a number, but not of the first argument.
     """
     if kind.startswith("Optional["):
-        return value is None or _fits(kind.removeprefix("Optional[").removesuffix("]"), value, first)
+        return value is None or _fits(kind.removeprefix("Optional[").removesuffix("]"), value, first=first)
     if kind.startswith("List["):
         inner = kind.removeprefix("List[").removesuffix("]")
         if isinstance(value, list):
             return all(_fits(inner, item, first=True) for item in value)
         # one number for all of them
-        return inner in ("int", "float") and _fits(inner, value, first)
+        return inner in ("int", "float") and _fits(inner, value, first=first)
     if kind == "Tensor":
         return isinstance(value, fx.Node if first else fx.Node | int | float)
     return type(value) in _TYPES[kind]

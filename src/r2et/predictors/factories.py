@@ -37,11 +37,11 @@ def load_from_factory(
     if arguments is not None:
         check_kind("arguments", arguments, Mapping, '{"hidden": 32}')
     factory = _find(source)
-    given = dict(arguments or {})
-    called = f"{source}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+    keywords = dict(arguments or {})
+    called = f"{source}({', '.join(f'{name}={value!r}' for name, value in keywords.items())})"
     try:
         with importable_here():
-            model = factory(**given)
+            model = factory(**keywords)
     # sys.exit() of somebody's code is not the end of ours
     except (Exception, SystemExit) as error:
         raise InputError(f"{called} raised {in_words(error)}") from error
@@ -58,16 +58,16 @@ def parse_arguments(pairs: list[str]) -> dict[str, Any]:
     >>> parse_arguments(["hidden=[32, 16]", "dropout=0.1", "bias=false", "name=wide"])
     {'hidden': [32, 16], 'dropout': 0.1, 'bias': False, 'name': 'wide'}
     """
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not name.isidentifier() or not equals:
             raise InputError(f"--factory-arg takes name=value, such as hidden=32; got {pair!r}")
         try:
-            found[name] = parse_json(value)
+            arguments[name] = parse_json(value)
         except ValueError:
-            found[name] = {"True": True, "False": False, "None": None}.get(value, value)
-    return found
+            arguments[name] = {"True": True, "False": False, "None": None}.get(value, value)
+    return arguments
 
 
 def _find(source: str) -> Any:

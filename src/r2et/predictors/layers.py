@@ -17,8 +17,8 @@ def _filled(layer: nn.Module, **tensors: Tensor | None) -> nn.Module:
         if name in layer._buffers:
             layer._buffers[name] = tensor
         elif tensor is not None:
-            given = tensor if isinstance(tensor, nn.Parameter) else nn.Parameter(tensor, requires_grad=False)
-            layer._parameters[name] = given
+            parameter = tensor if isinstance(tensor, nn.Parameter) else nn.Parameter(tensor, requires_grad=False)
+            layer._parameters[name] = parameter
     return layer
 
 
@@ -186,9 +186,9 @@ class LayerBuilder:
         fx.node.map_arg((node.args[1:], node.kwargs), tensors.append)
         if make is None or any(value.op != "get_attr" for value in tensors):
             return None
-        given = [self._attribute(value) if isinstance(value, fx.Node) else value for value in node.args[1:]]
+        rest = [self._attribute(value) if isinstance(value, fx.Node) else value for value in node.args[1:]]
         try:
-            return make(node.args[0], *given, **node.kwargs)
+            return make(node.args[0], *rest, **node.kwargs)
         except (TypeError, ValueError, LookupError, AttributeError, RuntimeError):
             # an overload, or arguments, that the layer does not know
             return None
@@ -204,10 +204,10 @@ class LayerBuilder:
         return next(name for name in (*plain, f"layer_{node.name}") if not self._taken(name))
 
     def _taken(self, name: str) -> bool:
-        found: Any = self.root
+        module: Any = self.root
         for part in name.split("."):
-            found = getattr(found, part, None)
-        return found is not None
+            module = getattr(module, part, None)
+        return module is not None
 
     def _put(self, name: str, value: Any) -> None:
         holder, *parts = self.root, *name.split(".")
@@ -221,10 +221,10 @@ class LayerBuilder:
             setattr(holder, parts[-1], value)
 
     def _attribute(self, node: fx.Node) -> Any:
-        found: Any = self.source
+        value: Any = self.source
         for part in str(node.target).split("."):
-            found = getattr(found, part)
-        return found
+            value = getattr(value, part)
+        return value
 
     def _copied(self, node: Any) -> Any:
         if node not in self.copies:

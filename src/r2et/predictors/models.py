@@ -1,19 +1,18 @@
-"""Any model that can be audited, from the text that names it."""
+"""Any model that can be audited, from the text that names it or from memory."""
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import torch
 from torch import nn
 
 from r2et.checkpoints import load_model
+from r2et.checkpoints.estimators import SavedEstimator, restore_estimator
 from r2et.data import DATA_SETS
 from r2et.errors import CheckpointError, InputError
-from r2et.estimator import StableClassifier
-from r2et.estimator.saving import restore
 from r2et.explainers import EXPLAINERS, Explainer
 from r2et.files.reading import regular_file, typed
 from r2et.foreign import is_code
@@ -23,7 +22,10 @@ from r2et.predictors.programs import EXPORT, Program, load_program
 from r2et.registry import Trust
 from r2et.tables.origins import Origin, read_origin
 
-Kind = Literal["classifier", "checkpoint", "program", "factory"]
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+Kind = Literal["estimator", "checkpoint", "program", "factory", "module"]
 
 _PICKLES = {".pt", ".pth", ".pkl", ".pickle", ".bin", ".joblib", ".ckpt", ".sav", ".model"}
 _KNOWN = (
@@ -54,11 +56,11 @@ class OpenedModel:
     """A model and what is known about it.
 
     Attributes:
-        source: the text it was opened by.
+        source: the text it was opened by, or its class if it was in memory.
         name: a short name, for tables and reports.
         kind: where it came from.
-        model: maps (N, *features) to logits (N, C), in evaluation mode.
-        classifier: the StableClassifier it belongs to, which encodes columns; None for others.
+        model: maps (N, *features) to logits (N, C); from a file it is in evaluation mode.
+        estimator: the one it belongs to, which encodes columns, such as a StableClassifier; None for others.
         information: what was saved with an r2et checkpoint.
         explainer: the explanation that it was trained for; None if that is unknown.
         origin: which rows of which file `r2et train` used; None if that is unknown.
@@ -68,7 +70,7 @@ class OpenedModel:
     name: str
     kind: Kind
     model: nn.Module = field(repr=False)
-    classifier: StableClassifier | None = field(default=None, repr=False)
+    estimator: SavedEstimator | None = field(default=None, repr=False)
     information: dict[str, Any] = field(default_factory=dict, repr=False)
     explainer: Explainer | None = field(default=None, repr=False)
     origin: Origin | None = field(default=None, repr=False)
@@ -83,37 +85,61 @@ class OpenedModel:
 
 
 def open_model(
-    source: str | os.PathLike[str],
+    source: "str | os.PathLike[str] | nn.Module | ExportedProgram | SavedEstimator",
+    *,
     weights: str | os.PathLike[str] | None = None,
     arguments: Mapping[str, Any] | None = None,
-    *,
     trust: Trust = (),
 ) -> OpenedModel:
-    """Open a saved StableClassifier, an r2et checkpoint, a torch.export program, or a factory with weights.
+    """Open a saved estimator, an r2et checkpoint, a torch.export program, a factory with weights, or a module.
 
-    Pickles are refused: reading one runs whatever code is in it.
+    Each file is read once. Pickles are refused: reading one runs whatever code is in it.
 
     Args:
-        source: a folder, a `.pt2` file, or `package.module:factory`, which is imported and run.
+        source: a folder, a `.pt2` file, or `package.module:factory`, which is imported and run; or what is in
+            memory: a module or a fitted estimator, taken as it is, or what `torch.export.export` returned.
         weights: of a factory's model, a .safetensors file.
         arguments: keyword arguments of a factory.
-        trust: classes, or their names `package.module:Class`, that a folder may name; see `r2et.load_model`.
+        trust: classes of your own, or their names `package.module:Class`, that a folder may name. Those of r2et
+            and of installed plug-ins need none; any other code that a file names is refused.
 
     >>> open_model("torch.nn:Linear", arguments={"in_features": 3, "out_features": 2})
     OpenedModel(source='torch.nn:Linear', name='torch.nn:Linear', kind='factory')
+    >>> open_model(nn.Linear(3, 2))
+    OpenedModel(source='Linear', name='Linear', kind='module')
     """
-    check_path("source", source)
     if arguments is not None:
         check_kind("arguments", arguments, Mapping, '{"hidden": 32}')
-    text, path = os.fspath(source), Path(source)
-    if is_code(text) and not os.path.exists(path):
-        model = load_from_factory(text, weights, arguments)
-        return OpenedModel(text, text if weights is None else Path(weights).stem, "factory", model)
+    if isinstance(source, str) and is_code(source) and not os.path.exists(source):
+        model = load_from_factory(source, weights, arguments)
+        return OpenedModel(source, source if weights is None else Path(weights).stem, "factory", model)
     if weights is not None or arguments:
         raise InputError(
-            f"weights and arguments belong to package.module:factory, {text!r} is a file or a folder: leave "
-            "them out"
+            f"weights and arguments belong to package.module:factory, {quoted(source)} is none: leave them out"
         )
+    in_memory = _from_memory(source)
+    return in_memory if in_memory is not None else _from_path(source, trust)
+
+
+def _from_memory(source: object) -> OpenedModel | None:
+    """A module, a program or an estimator; None for anything else."""
+    from torch.export import ExportedProgram
+
+    name = type(source).__name__
+    if isinstance(source, SavedEstimator):
+        if not hasattr(source, "model_"):
+            raise InputError(f"this {name} is not fitted: call its fit(X, y) first")
+        return OpenedModel(name, name, "estimator", source.model_, source)
+    if isinstance(source, ExportedProgram):
+        return OpenedModel(name, name, "program", Program(source))
+    if isinstance(source, nn.Module):
+        return OpenedModel(name, name, "program" if isinstance(source, Program) else "module", source)
+    return None
+
+
+def _from_path(source: Any, trust: Trust) -> OpenedModel:
+    check_path("source", source)
+    text, path = os.fspath(source), Path(source)
     if os.path.isdir(path) or path.suffix == ".json":
         return _from_folder(text, path, trust)
     if not os.path.lexists(path):
@@ -136,9 +162,9 @@ def _from_folder(text: str, path: Path, trust: Trust) -> OpenedModel:
         explainer = None if described is None else EXPLAINERS.restore(described, trust)
         return OpenedModel(text, name, "checkpoint", model, information=information, explainer=explainer)
     # not a second reading: another model may be in this folder by then
-    classifier = restore(StableClassifier, model, information, text, trust)
+    estimator = restore_estimator(model, information, text, trust=trust)
     origin = read_origin(information, text)
-    return OpenedModel(text, name, "classifier", classifier.model_, classifier, information, origin=origin)
+    return OpenedModel(text, name, "estimator", estimator.model_, estimator, information, origin=origin)
 
 
 def _refusal(text: str, path: Path) -> str:

@@ -89,11 +89,11 @@ def product(first: Any, second: Any) -> Any:
     >>> product(3, 4)
     12
     """
-    found = first * second
+    product = first * second
     # symbols, while a program is traced, have no size
-    if isinstance(found, int) and abs(found) >= 2**63:
+    if isinstance(product, int) and abs(product) >= 2**63:
         raise ModelError(f"the program computes the size {first} * {second}, which no tensor has")
-    return found
+    return product
 
 
 #: arithmetic of sizes, by its name in a file
@@ -123,12 +123,12 @@ def operator_of(target: str) -> Any:
     if packet is None or overload not in packet.overloads() or f"{name}.{overload}" in _UNSAFE:
         raise InputError(_refusal(target))
     chosen = getattr(packet, overload)
-    if not _plain(chosen._schema, name in _OF_SIZES):
+    if not _plain(chosen._schema, of_sizes=name in _OF_SIZES):
         raise InputError(_refusal(target))
     return chosen
 
 
-def _plain(schema: Any, of_sizes: bool) -> bool:
+def _plain(schema: Any, *, of_sizes: bool) -> bool:
     """Numbers and tensors in, tensors out, and none of them written over but the first of an operator in place."""
     taken = all(_element(str(argument.type)) in _TAKEN and not argument.is_out for argument in schema.arguments)
     returned = bool(schema.returns) and all(str(value.type) in _RETURNED for value in schema.returns)

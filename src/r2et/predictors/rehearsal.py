@@ -138,11 +138,11 @@ class _Rehearsal(fx.Interpreter):
         if isinstance(target, torch._ops.OpOverload):
             name = _name(target)
             names = [argument.name for argument in target._schema.arguments]
-            given = {**dict(zip(names, args, strict=False)), **kwargs}
-            if not (_short(given) and _FITS.get(name, _short)(given)):
+            arguments = {**dict(zip(names, args, strict=False)), **kwargs}
+            if not (_short(arguments) and _FITS.get(name, _short)(arguments)):
                 raise ModelError(f"the program calls {target} with arguments that do not fit together")
             if name in ("index", "index_put", "index_put_"):
-                indices = [self.masks.get(index, index) for index in given["indices"]]
+                indices = [self.masks.get(index, index) for index in arguments["indices"]]
                 args = (args[0], indices, *args[2:])
         return super().call_function(target, args, kwargs)
 
@@ -162,22 +162,22 @@ class _Budget(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        given = dict(kwargs or {})
+        keywords = dict(kwargs or {})
         if any(argument.name == "device" for argument in func._schema.arguments):
-            given["device"] = torch.device("meta")
+            keywords["device"] = torch.device("meta")
         self.calls += 1
         if self.calls > _MOST_CALLS or _parts(func, args) > _MOST_CALLS:
             raise ModelError(f"the program makes more than {_MOST_CALLS} calls or parts for one batch")
-        made = func(*args, **given)
+        result = func(*args, **keywords)
         for value, returned in zip(
-            made if isinstance(made, tuple | list) else [made], _forever(func), strict=False
+            result if isinstance(result, tuple | list) else [result], _forever(func), strict=False
         ):
             if isinstance(value, Tensor):
                 # a view takes none, but the next kernel may write it out
-                self._take(_bytes(value), returned.alias_info is None)
-        return made
+                self._take(_bytes(value), new=returned.alias_info is None)
+        return result
 
-    def _take(self, number: int, new: bool) -> None:
+    def _take(self, number: int, *, new: bool) -> None:
         self.taken += number if new else 0
         if max(self.taken, number) > self.most:
             raise ModelError(
@@ -206,32 +206,32 @@ def _parts(func: Any, args: tuple[Any, ...]) -> int:
 # --- what kernels believe ---------------------------------------------------------------------------------------
 
 
-def _short(given: Mapping[str, Any]) -> bool:
+def _short(arguments: Mapping[str, Any]) -> bool:
     """No list of sizes has a number beyond what kernels multiply."""
-    lists = (value for value in given.values() if isinstance(value, list | tuple))
+    lists = (value for value in arguments.values() if isinstance(value, list | tuple))
     return all(abs(size) < _LONGEST for sizes in lists for size in sizes if isinstance(size, int))
 
 
-def _attention(given: Mapping[str, Any]) -> bool:
+def _attention(arguments: Mapping[str, Any]) -> bool:
     """As many keys as values."""
-    return bool(given["key"].shape[-2:-1] == given["value"].shape[-2:-1])
+    return bool(arguments["key"].shape[-2:-1] == arguments["value"].shape[-2:-1])
 
 
-def _batch_norm(given: Mapping[str, Any]) -> bool:
+def _batch_norm(arguments: Mapping[str, Any]) -> bool:
     """A number a channel in each tensor, and something to normalise."""
-    x = given["input"]
-    numbers = (given[name] for name in ("weight", "bias", "running_mean", "running_var"))
+    x = arguments["input"]
+    numbers = (arguments[name] for name in ("weight", "bias", "running_mean", "running_var"))
     return x.numel() > 0 and all(tensor is None or tensor.shape == x.shape[1:2] for tensor in numbers)
 
 
-def _lstm(given: Mapping[str, Any]) -> bool:
+def _lstm(arguments: Mapping[str, Any]) -> bool:
     """Weights of each layer and direction that fit the states (layers x directions, N, H) and the layer below."""
-    x, states, weights = given["input"], list(given["hx"]), list(given["params"])
-    layers, directions = given["num_layers"], 2 if given["bidirectional"] else 1
-    each = 4 if given["has_biases"] else 2
+    x, states, weights = arguments["input"], list(arguments["hx"]), list(arguments["params"])
+    layers, directions = arguments["num_layers"], 2 if arguments["bidirectional"] else 1
+    each = 4 if arguments["has_biases"] else 2
     if x.ndim != 3 or len(states) != 2 or layers < 1 or len(weights) != each * directions * layers:
         return False
-    rows, width = x.shape[0 if given["batch_first"] else 1], states[0].shape[-1]
+    rows, width = x.shape[0 if arguments["batch_first"] else 1], states[0].shape[-1]
     if any(tuple(state.shape) != (layers * directions, rows, width) for state in states):
         return False
     for place in range(layers * directions):
@@ -242,24 +242,24 @@ def _lstm(given: Mapping[str, Any]) -> bool:
     return True
 
 
-def _enlarged(given: Mapping[str, Any]) -> bool:
+def _enlarged(arguments: Mapping[str, Any]) -> bool:
     """Factors that are factors."""
-    factors = [value for name, value in given.items() if name.startswith("scale")]
+    factors = [value for name, value in arguments.items() if name.startswith("scale")]
     flat = [part for value in factors for part in (value if isinstance(value, list | tuple) else [value])]
     return all(part is None or (math.isfinite(part) and _SCALES[0] <= part <= _SCALES[1]) for part in flat)
 
 
-def _cut(given: Mapping[str, Any]) -> bool:
+def _cut(arguments: Mapping[str, Any]) -> bool:
     """Not into very many parts: torch makes room for them before it looks at the tensor."""
-    return all(value <= _MOST_CALLS for name, value in given.items() if name in ("chunks", "sections"))
+    return all(value <= _MOST_CALLS for name, value in arguments.items() if name in ("chunks", "sections"))
 
 
-def _divided(given: Mapping[str, Any]) -> bool:
+def _divided(arguments: Mapping[str, Any]) -> bool:
     """Not whole numbers cut off: the least one divided by -1 stops the process."""
-    pair = (given["self"], given["other"])
+    pair = (arguments["self"], arguments["other"])
     dtypes = [value.dtype if isinstance(value, Tensor) else torch.tensor(value).dtype for value in pair]
     whole = not any(dtype.is_floating_point or dtype.is_complex for dtype in dtypes)
-    return not (whole and given.get("rounding_mode") == "trunc")
+    return not (whole and arguments.get("rounding_mode") == "trunc")
 
 
 _FITS: dict[str, Callable[[Mapping[str, Any]], bool]] = {

@@ -1,6 +1,5 @@
 """Every training method of the paper by name (Table 1), and beside them the scale-free form and a linear model."""
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any
@@ -26,9 +25,9 @@ from r2et.objectives import (
 )
 from r2et.recipes.method import PAPER_TABULAR, Grid, Method, plain
 from r2et.recipes.presets import Preset
-from r2et.training.fitting import as_rows, check_runs, fit
-from r2et.training.settings import FitResult, Retraining, Rows
-from r2et.training.trainer import MakeOptimiser, MakeSchedule
+from r2et.training.fitting import check_runs, fit
+from r2et.training.rows import Rows, as_rows
+from r2et.training.settings import FitResult, MakeOptimiser, MakeSchedule, Retraining, Settings
 
 #: an objective by name or `package.module:Class`, its class, or an object
 OwnObjective = str | type[Objective] | Objective
@@ -200,6 +199,9 @@ METHODS: dict[str, Method] = {
 
 #: hyper-parameters of a network or an optimiser: they stay when a method gets another objective
 _NOT_OF_OBJECTIVES = ("beta", "weight_decay")
+#: what `train_method` hands on to `fit`: how to train, and where the run is kept
+_SETTINGS = tuple(entry.name for entry in fields(Settings) if entry.name != "seed")
+_RUN = ("checkpoint", "resume", "trainer")
 
 
 def find_method(name: str, objective: OwnObjective | None = None) -> Method:
@@ -310,7 +312,7 @@ def train_method(
     if vanilla is not None:
         check_kind("vanilla", vanilla, nn.Module, "a trained torch.nn.Module")
     for option in options:
-        check_choice("option of fit", option, inspect.signature(fit).parameters)
+        check_choice("option of fit", option, (*_SETTINGS, *_RUN))
     check_seed(seed)
     train, validation = as_rows(train, "train"), as_rows(validation, "validation")
     k = preset.k if k is None else k
@@ -346,13 +348,14 @@ def train_method(
         chosen.setdefault("schedule", _annealing(chosen["epochs"]))
     if schedule.optimiser == "sgd":
         chosen.setdefault("optimiser", _sgd(chosen["lr"], chosen["weight_decay"]))
+    how = Settings(seed=seed, **{name: chosen.pop(name) for name in _SETTINGS if name in chosen})
     return fit(
         model,
         train,
         validation,
         method.objective_for(k, values, explainer, preset.boundary_pairs, preset.direction),
+        settings=how,
         retraining=retraining,
-        seed=seed,
         **chosen,
     )
 

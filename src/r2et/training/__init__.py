@@ -1,7 +1,8 @@
 """Training: the fit loop, its settings and its steps."""
 
 from r2et.training.fitting import fit
-from r2et.training.settings import FitResult, Retraining, Settings, WeightedRows
+from r2et.training.rows import Batch, WeightedRows
+from r2et.training.settings import FitResult, Retraining, Settings
 from r2et.training.trainer import Trainer
 
-__all__ = ["FitResult", "Retraining", "Settings", "Trainer", "WeightedRows", "fit"]
+__all__ = ["Batch", "FitResult", "Retraining", "Settings", "Trainer", "WeightedRows", "fit"]

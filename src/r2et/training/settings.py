@@ -1,12 +1,15 @@
-"""What goes into a training run and what comes out of it."""
+"""How to train, and what comes out of it."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from torch import Tensor, nn
+from torch import nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
+from r2et.errors import InputError
 from r2et.explainers import Explainer, Gradient
-from r2et.numerics.checks import check_inputs, check_labels
 from r2et.numerics.values import (
     check_count,
     check_flag,
@@ -15,57 +18,18 @@ from r2et.numerics.values import (
     check_positive,
     check_seed,
     check_weight,
+    quoted,
 )
-from r2et.objectives.base import check_weights
 
 if TYPE_CHECKING:
     import pandas as pd
 
-
-class Rows(Protocol):
-    """Anything with inputs `x` (N, *features) and labels `y` (N,)."""
-
-    @property
-    def x(self) -> Tensor:
-        """Inputs (N, *features)."""
-
-    @property
-    def y(self) -> Tensor:
-        """Class labels, int64 (N,)."""
-
-
-@dataclass(frozen=True, eq=False)
-class WeightedRows:
-    """Rows that do not all count the same in the classification loss. Regularisers count every row once.
-
-    Args:
-        x: inputs (N, *features).
-        y: class labels, int64 (N,).
-        weights: of the rows (N,), with mean 1 if the loss is to keep its scale; None = all are 1.
-    """
-
-    x: Tensor = field(repr=False)
-    y: Tensor = field(repr=False)
-    weights: Tensor | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        check_inputs(self.x)
-        check_labels(self.y, len(self.x))
-        if self.weights is not None:
-            check_weights(self.weights, len(self.x))
-
-
-class BatchWeight(float):
-    """The weight of a process's share of a batch, and with it the weights of its rows (N,) if they have any."""
-
-    rows: Tensor | None = None
-
-    @classmethod
-    def of(cls, share: float, rows: Tensor | None) -> "BatchWeight":
-        """Both in one."""
-        made = cls(share)
-        made.rows = rows
-        return made
+MakeOptimiser = Callable[[Iterable[nn.Parameter]], Optimizer]
+MakeSchedule = Callable[[Optimizer], LRScheduler]
+_MAKERS = {
+    "optimiser": "lambda parameters: torch.optim.SGD(parameters, lr=0.1)",
+    "schedule": "lambda optimiser: torch.optim.lr_scheduler.StepLR(optimiser, 10)",
+}
 
 
 @dataclass(frozen=True)
@@ -102,16 +66,42 @@ class Retraining:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How to train; `fit` documents each of them."""
+    """How to train.
+
+    Args:
+        epochs: at most this many passes over the training data.
+        lr: learning rate of Adam.
+        batch_size: over all processes.
+        weight_decay: of Adam (the paper's WD).
+        optimiser: makes another optimiser from the parameters, e.g. `lambda p: torch.optim.SGD(p, lr=0.1)`.
+        schedule: makes a learning-rate schedule from the optimiser; it is stepped once per epoch.
+        patience: stop after this many epochs without a lower validation loss; None = never.
+        threshold: keep the last epoch whose validation AUC reaches this (B.1.2); None = keep the epoch with the
+            lowest validation loss.
+        seed: of the order of the samples, random directions and dropout.
+        compile: compile the whole training step; falls back to eager with a warning that says why.
+        accelerator: "auto", "cpu", "cuda" (or "gpu"), "mps".
+        devices: how many processes; several need the extra `processes` (Lightning Fabric).
+        strategy: "ddp" for several processes; names are those of Fabric.
+        progress: show a progress bar.
+
+    >>> Settings(epochs=40, lr=1e-3).batch_size
+    256
+    """
 
     epochs: int = 300
     lr: float = 1e-2
     batch_size: int = 256
     weight_decay: float = 0.0
+    optimiser: MakeOptimiser | None = None
+    schedule: MakeSchedule | None = None
     patience: int | None = 30
     threshold: float | None = None
     seed: int = 0
     compile: bool = False
+    accelerator: str = "auto"
+    devices: int = 1
+    strategy: str = "auto"
     progress: bool = False
 
     def __post_init__(self) -> None:
@@ -124,8 +114,21 @@ class Settings:
         if self.threshold is not None:
             check_number("threshold", self.threshold)
         check_seed(self.seed)
-        for name in ("compile", "progress"):
-            check_flag(name, getattr(self, name))
+        for name, flag in (("compile", self.compile), ("progress", self.progress)):
+            check_flag(name, flag)
+        for name, maker in (("optimiser", self.optimiser), ("schedule", self.schedule)):
+            if maker is not None and not callable(maker):
+                raise InputError(f"{name} must be a function such as {_MAKERS[name]}, got {quoted(maker)}")
+
+    def identity(self) -> dict[str, float | None]:
+        """What must be the same when a run is resumed; its length, its pace and its place may be others."""
+        return {
+            "lr": self.lr,
+            "batch_size": self.batch_size,
+            "weight_decay": self.weight_decay,
+            "threshold": self.threshold,
+            "seed": self.seed,
+        }
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,7 @@ class FitResult:
 
     Attributes:
         model: with the weights of the selected epoch, in evaluation mode.
-        records: one dict an epoch; `history` is the same as a frame.
+        records: one dict per epoch; `history` is the same as a frame.
         selected_epoch: the epoch whose weights were kept (from 1).
         auc: the validation AUC of that epoch.
         passed: whether that AUC reached the threshold (True without one).
@@ -150,7 +153,7 @@ class FitResult:
 
     @property
     def history(self) -> "pd.DataFrame":
-        """One row an epoch: training loss and its parts, validation loss, AUC and parts, seconds."""
+        """One row per epoch: training loss and its parts, validation loss, AUC and parts, seconds."""
         import pandas as pd
 
         return pd.DataFrame(self.records)

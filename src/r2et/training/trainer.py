@@ -1,14 +1,12 @@
 """The training loop: a ladder of small steps, each of which a subclass can replace."""
 
-import hashlib
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, fields, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,9 +15,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from r2et import metrics
-from r2et.checkpoints import models as checkpoints
 from r2et.errors import CheckpointError, InputError
-from r2et.files.reading import typed
 from r2et.numerics.memory import at_once
 from r2et.numerics.modes import copied
 from r2et.numerics.values import check_kind
@@ -27,13 +23,13 @@ from r2et.objectives import Loss, Objective
 from r2et.progress import Advance, progress_bar
 from r2et.ranking import precision_at_k
 from r2et.scores import prediction
+from r2et.training import runs
 from r2et.training.compiled import CannotCompileError, CompiledStep
 from r2et.training.devices import Runtime
-from r2et.training.settings import BatchWeight, FitResult, Progress, Retraining, Rows, Settings
+from r2et.training.rows import Batch, Redrawn, Rows, take, weights_of
+from r2et.training.seeds import derived, generator_for
+from r2et.training.settings import FitResult, Progress, Retraining, Settings
 
-MakeOptimiser = Callable[[Iterable[nn.Parameter]], Optimizer]
-MakeSchedule = Callable[[Optimizer], LRScheduler]
-STATE = "training"
 #: values that a regulariser keeps of each input value, in several graphs
 GRAPHS = 32
 
@@ -52,8 +48,7 @@ class Trainer:
         validation: Rows,
         objective: Objective,
         settings: Settings,
-        optimiser: MakeOptimiser | None = None,
-        schedule: MakeSchedule | None = None,
+        *,
         retraining: Retraining | None = None,
         folder: Path | None = None,
         resume: bool = False,
@@ -62,7 +57,6 @@ class Trainer:
         check_kind("settings", settings, Settings, "r2et.training.Settings(epochs=10)")
         self.original, self.train, self.validation = model, train, validation
         self.objective, self.settings = objective, settings
-        self.optimiser_factory, self.schedule_factory = optimiser, schedule
         self.retraining, self.folder, self.resume = retraining, folder, resume
         self.state = Progress()
         self.selected: dict[str, Tensor] = {}
@@ -96,14 +90,14 @@ class Trainer:
         )
 
     def make_optimiser(self, parameters: Iterable[nn.Parameter]) -> Optimizer:
-        """The optimiser: Adam unless `fit` was given another."""
-        if self.optimiser_factory is not None:
-            return self.optimiser_factory(parameters)
+        """The optimiser: Adam unless the settings name another."""
+        if self.settings.optimiser is not None:
+            return self.settings.optimiser(parameters)
         return torch.optim.Adam(parameters, lr=self.settings.lr, weight_decay=self.settings.weight_decay)
 
     def make_schedule(self, optimiser: Optimizer) -> LRScheduler | None:
-        """The learning-rate schedule, stepped once an epoch: none unless `fit` was given one."""
-        return None if self.schedule_factory is None else self.schedule_factory(optimiser)
+        """The learning-rate schedule, stepped once per epoch: none unless the settings name one."""
+        return None if self.settings.schedule is None else self.settings.schedule(optimiser)
 
     def step_schedule(self, record: dict[str, float]) -> None:
         """Step the schedule at the end of an epoch; one that watches a value is shown the validation loss."""
@@ -112,28 +106,22 @@ class Trainer:
         elif self.schedule is not None:
             self.schedule.step()
 
-    def batches(self, epoch: int) -> Iterator[tuple[Tensor, Tensor, float]]:
-        """Inputs, labels and weight of this process's share of each batch.
+    def batches(self, epoch: int) -> Iterator[Batch]:
+        """The share that this process has of each batch.
 
         The order depends on seed and epoch alone, so that a resumed run sees what an uninterrupted one sees. So do
-        the rows, if the training data has a method `redraw(generator)` that gives other ones in each epoch.
-        The weight makes the mean over processes equal the mean over the whole batch, also for uneven shares. Its
-        `rows` are the weights of the rows, if the training data has `weights` (N,).
+        the rows, if the training data are drawn anew in each epoch.
         """
         world, rank = self.fabric.world_size, self.fabric.global_rank
-        redraw = getattr(self.train, "redraw", None)
-        train: Rows = self.train
-        if redraw is not None:
-            train = redraw(_generator(self.settings.seed, "pairs", epoch))
-        row_weights = getattr(train, "weights", None)
-        order = torch.randperm(len(train.x), generator=_generator(self.settings.seed, "order", epoch))
+        train = self.train
+        if isinstance(train, Redrawn):
+            train = train.redraw(generator_for(self.settings.seed, "pairs", epoch))
+        order = torch.randperm(len(train.x), generator=generator_for(self.settings.seed, "order", epoch))
         for rows in order.split(self.settings.batch_size):
             mine = rows[rank::world]
-            weight = len(mine) * world / len(rows)
-            # a process without rows of its own still takes part in the reduction, with weight 0
-            mine = mine if len(mine) else rows[:1]
-            rows_of_mine = None if row_weights is None else row_weights[mine]
-            yield train.x[mine], train.y[mine], BatchWeight.of(weight, rows_of_mine)
+            share = len(mine) * world / len(rows)
+            # a process without rows of its own still takes part in the reduction, with share 0
+            yield take(train, mine if len(mine) else rows[:1], share)
 
     def train_epoch(self, epoch: int) -> dict[str, float]:
         """All steps of one epoch; the mean of the loss and of each of its parts."""
@@ -142,15 +130,14 @@ class Trainer:
             for layer in self.model.modules():
                 if isinstance(layer, _BatchNorm):
                     layer.eval()
-        generator = _generator(self.settings.seed, "objective", epoch, device=self.fabric.device)
+        generator = generator_for(self.settings.seed, "objective", epoch, device=self.fabric.device)
         totals: dict[str, Tensor] = {}
         counts: dict[str, int] = {}
         steps = -(-len(self.train.x) // self.settings.batch_size)
-        for number, (x, y, weight) in enumerate(self.batches(epoch)):
-            step = epoch * steps + number
-            loss = self.train_step(self.fabric.to_device(x), self.fabric.to_device(y), weight, generator, step)
+        for number, batch in enumerate(self.batches(epoch)):
+            loss = self.train_step(self._on_device(batch), generator, epoch * steps + number)
             for name, value in {"loss": loss.total.detach(), **loss.parts}.items():
-                totals[name] = totals.get(name, torch.zeros_like(value)) + weight * value
+                totals[name] = totals.get(name, torch.zeros_like(value)) + batch.share * value
                 counts[name] = counts.get(name, 0) + 1
         if self.fabric.world_size > 1:
             for name, total in totals.items():
@@ -158,41 +145,43 @@ class Trainer:
                 totals[name] = torch.as_tensor(reduced)
         return {name: float(total) / counts[name] for name, total in totals.items()}
 
-    def train_step(self, x: Tensor, y: Tensor, weight: float, generator: torch.Generator, step: int) -> Loss:
+    def train_step(self, batch: Batch, generator: torch.Generator, step: int) -> Loss:
         """One step of the optimiser."""
         if self.compiled is not None:
             try:
-                loss = self.compiled(x, y, step)
+                loss = self.compiled(batch.x, batch.y, step)
             except CannotCompileError as error:
                 self._give_up_compiling(str(error))
-                return self.train_step(x, y, weight, generator, step)
+                return self.train_step(batch, generator, step)
         else:
             self.wrapped_optimiser.zero_grad()
-            loss = self.objective.evaluate(self.model, x, y, generator, step, **self._weights(weight))
-            self.fabric.backward(loss.total * weight if weight != 1 else loss.total)
+            loss = self.loss(batch, generator, step)
+            self.fabric.backward(loss.total * batch.share if batch.share != 1 else loss.total)
         self.wrapped_optimiser.step()
         return loss
+
+    def loss(self, batch: Batch, generator: torch.Generator, step: int) -> Loss:
+        """The objective's value on a batch; one whose rows have no weights is not told of weights."""
+        weighed = {} if batch.row_weights is None else {"weights": batch.row_weights}
+        return self.objective.evaluate(self.model, batch.x, batch.y, generator, step, **weighed)
 
     def validate(self) -> dict[str, float]:
         """Validation AUC, loss and its parts; in retraining also P@k against the reference's ranking."""
         self.model.eval()
         x, y = self.validation.x, self.validation.y
-        weights = getattr(self.validation, "weights", None)
-        generator = _generator(self.settings.seed, "validation", device=self.fabric.device)
+        generator = generator_for(self.settings.seed, "validation", device=self.fabric.device)
         totals: dict[str, float] = {}
         for rows in torch.arange(len(x)).split(_rows_at_once(x)):
-            part_x, part_y = self.fabric.to_device(x[rows]), self.fabric.to_device(y[rows])
-            weighed = self._weights(BatchWeight.of(1.0, None if weights is None else weights[rows]))
-            loss = self.objective.evaluate(self.model, part_x, part_y, generator, step=0, **weighed)
+            loss = self.loss(self._on_device(take(self.validation, rows)), generator, step=0)
             for name, value in {"loss": loss.total.detach(), **loss.parts}.items():
                 totals[name] = totals.get(name, 0.0) + float(value) * len(rows) / len(x)
-        found = {f"validation {name}": value for name, value in totals.items()}
-        if not all(map(math.isfinite, found.values())):
-            return {**found, "validation auc": math.nan}
-        found["validation auc"] = metrics.auc(self.original, self.fabric.to_device(x), y)
+        figures = {f"validation {name}": value for name, value in totals.items()}
+        if not all(map(math.isfinite, figures.values())):
+            return {**figures, "validation auc": math.nan}
+        figures["validation auc"] = metrics.auc(self.original, self.fabric.to_device(x), y)
         if self.retraining is not None:
-            found["ranking kept"] = self._ranking_kept(self.retraining)
-        return found
+            figures["ranking kept"] = self._ranking_kept(self.retraining)
+        return figures
 
     def select(self, record: dict[str, float]) -> bool:
         """Whether this epoch's weights are the ones to keep so far (B.1.2).
@@ -228,7 +217,7 @@ class Trainer:
 
     def _prepare(self) -> None:
         if self.retraining is not None:
-            reference = copied(self.retraining.reference).eval().requires_grad_(False)
+            reference = copied(self.retraining.reference).eval().requires_grad_(requires_grad=False)
             self.retraining = replace(self.retraining, reference=reference.to(self.fabric.device))
             self.reference_auc = metrics.auc(
                 reference, self.fabric.to_device(self.validation.x), self.validation.y
@@ -241,12 +230,12 @@ class Trainer:
             try:
                 if self.fabric.world_size > 1:
                     raise CannotCompileError("several processes share the gradients")
-                if getattr(self.train, "weights", None) is not None:
+                if weights_of(self.train) is not None:
                     raise CannotCompileError("the rows have weights")
                 self.compiled = CompiledStep(self.objective, self.original)
             except CannotCompileError as error:
                 self._give_up_compiling(str(error))
-        if self.resume and self.folder is not None and (self.folder / f"{STATE}.json").exists():
+        if self.resume and self.folder is not None and runs.exists(self.folder):
             self._restore(self.folder)
         elif self.retraining is not None:
             # if the very first epoch breaks the ranking, the answer is the model that came in
@@ -258,7 +247,7 @@ class Trainer:
         started = time.perf_counter()
         state = self.state
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(_derive(self.settings.seed, "layers", state.epoch))
+            torch.manual_seed(derived(self.settings.seed, "layers", state.epoch))
             record = {"epoch": state.epoch + 1.0, **self.train_epoch(state.epoch)}
         state.epoch += 1
         record |= self.validate()
@@ -293,99 +282,47 @@ class Trainer:
             kept.append(precision_at_k(ranked[0], ranked[1], retraining.k))
         return float(torch.cat(kept).mean())
 
-    def _weights(self, weight: float) -> dict[str, Tensor]:
-        """What an objective is told about the weights of rows: nothing if there are none."""
-        rows: Tensor | None = getattr(weight, "rows", None)
-        return {} if rows is None else {"weights": self.fabric.to_device(rows)}
+    def _on_device(self, batch: Batch) -> Batch:
+        move = self.fabric.to_device
+        weights = None if batch.row_weights is None else move(batch.row_weights)
+        return replace(batch, x=move(batch.x), y=move(batch.y), row_weights=weights)
 
     def _give_up_compiling(self, reason: str) -> None:
         self.compiled = None
         warnings.warn(f"compile=True was not possible: {reason}; training goes on uncompiled", stacklevel=2)
 
     @cached_property
-    def _identity(self) -> dict[str, Any]:
-        """What must be the same for a run to be resumed; once a run, because it hashes all of the data."""
-        settings = asdict(self.settings)
-        for free in ("epochs", "progress", "compile", "patience"):
-            del settings[free]
-        reference = None
-        if self.retraining is not None:
-            weights = checkpoints.fingerprint(*self.retraining.reference.state_dict().values())
-            reference = f"{self.retraining} of {weights}"
-        return {
-            "settings": settings,
-            "model": repr(self.original),
-            "objective": repr(self.objective),
-            "optimiser": type(self.optimiser).__name__,
-            "schedule": type(self.schedule).__name__,
-            "retraining": reference,
-            "data": checkpoints.fingerprint(
-                *(part for rows in (self.train, self.validation) for part in _parts(rows))
-            ),
-        }
+    def _identity(self) -> dict[str, object]:
+        """What must be the same for a run to be resumed; once per run, because it hashes all of the data."""
+        return runs.identity(
+            self.settings,
+            model=self.original,
+            objective=self.objective,
+            optimiser=self.optimiser,
+            schedule=self.schedule,
+            retraining=self.retraining,
+            rows=(self.train, self.validation),
+        )
+
+    def _saved_parts(self) -> runs.Parts:
+        return runs.Parts(self.original, self.optimiser, self.schedule)
 
     def _save(self) -> None:
         if self.folder is None:
             return
         if self.fabric.is_global_zero:
-            moments, rest = checkpoints.flatten_optimiser(self.optimiser.state_dict())
-            tensors = {
-                **{f"model.{name}": value for name, value in self.original.state_dict().items()},
-                **{f"selected.{name}": value.clone() for name, value in self.selected.items()},
-                **{f"optimiser.{name}": value for name, value in moments.items()},
-            }
-            content = {
-                "kind": STATE,
-                "identity": self._identity,
-                "progress": asdict(self.state),
-                "optimiser": rest,
-                "schedule": None if self.schedule is None else self.schedule.state_dict(),
-            }
-            checkpoints.write(self.folder, STATE, content, tensors)
+            runs.save(self.folder, self._identity, self._saved_parts(), self.selected, self.state)
         self.fabric.barrier()
 
     def _restore(self, folder: Path) -> None:
-        record, tensors = checkpoints.read(folder / f"{STATE}.json")
-        if record.get("kind") != STATE:
-            raise CheckpointError(f"{str(folder)!r} holds {record.get('kind')!r}, not a training run")
-        saved = record.get("identity")
-        for name, value in self._identity.items():
-            if not isinstance(saved, dict) or saved.get(name) != value:
-                was = saved.get(name) if isinstance(saved, dict) else None
-                raise CheckpointError(
-                    f"the run in {str(folder)!r} cannot be resumed: its {name} was {was}, now it is {value}"
-                )
-
-        def part(prefix: str) -> dict[str, Tensor]:
-            return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-
+        selected, self.state = runs.restore(folder, self._identity, self._saved_parts())
+        self.selected = {name: self.fabric.to_device(value) for name, value in selected.items()}
         try:
-            self.original.load_state_dict(part("model."))
-            self.selected = {name: self.fabric.to_device(value) for name, value in part("selected.").items()}
-            self.optimiser.load_state_dict(checkpoints.restore_optimiser(part("optimiser."), record["optimiser"]))
-            if self.schedule is not None:
-                self.schedule.load_state_dict(record["schedule"])
-            self.state = typed(record["progress"], Progress, "progress")
             # epochs and patience may have been changed: decide again
             self.state.stopped = self.reason_to_stop(self.state.records[-1])
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-            raise CheckpointError(f"the run in {str(folder)!r} does not fit this model: {error}") from error
-
-
-def _parts(rows: Rows) -> list[Tensor]:
-    weights: Tensor | None = getattr(rows, "weights", None)
-    return [rows.x, rows.y] if weights is None else [rows.x, rows.y, weights]
+        except KeyError as error:
+            raise CheckpointError(f"the last epoch of the run in {str(folder)!r} lacks {error}") from error
 
 
 def _rows_at_once(x: Tensor) -> int:
     return min(1024, at_once(x[0].numel(), copies=GRAPHS))
-
-
-def _derive(seed: int, *parts: object) -> int:
-    """A seed for one purpose, independent of the seeds for others."""
-    text = repr((seed, *parts)).encode()
-    return int.from_bytes(hashlib.blake2b(text, digest_size=7).digest(), "little")
-
-
-def _generator(seed: int, *parts: object, device: torch.device | str = "cpu") -> torch.Generator:
-    return torch.Generator(device).manual_seed(_derive(seed, *parts))

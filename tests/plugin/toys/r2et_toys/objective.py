@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from r2et.objectives import OBJECTIVES, Batch, Regularised, Term
+from r2et.objectives import OBJECTIVES, ExplainedBatch, Regularised, Term
 
 
 @OBJECTIVES.register("calm", title="Calm", defaults={"weight": 0.5}, grid={"weight": (0.1, 1.0)})
@@ -16,6 +16,6 @@ class Calm(Regularised):
 
     weight: float = 0.5
 
-    def terms(self, batch: Batch) -> dict[str, Term]:
+    def terms(self, batch: ExplainedBatch) -> dict[str, Term]:
         """One regulariser."""
         return {"size": Term(batch.attributions.flatten(1).square().sum(1).mean(), self.weight)}

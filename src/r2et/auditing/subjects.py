@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from r2et import data
-from r2et.auditing import Audit, audit
+from r2et.auditing.result import Audit
+from r2et.auditing.running import audit
 from r2et.data.layouts import GraphLayout, ImageLayout
 from r2et.domain import Domain
 from r2et.errors import CheckpointError, InputError
@@ -88,6 +89,7 @@ class Subject:
 def from_data_set(
     opened: OpenedModel,
     name: str | None = None,
+    *,
     target: str | None = None,
     options: Mapping[str, Any] | None = None,
     limit: int = 1000,
@@ -95,13 +97,13 @@ def from_data_set(
     """A model with the first test rows of a registered data set.
 
     Args:
-        opened: any model but a StableClassifier, which takes tables.
+        opened: any model but that of a saved estimator, which takes tables.
         name: of the data set; None = the one an r2et checkpoint was trained on, with its target and options.
         target: the label to predict, where the data has several.
         options: of the data set.
-        limit: at most so many rows.
+        limit: at most this many rows.
     """
-    check_kind("opened", opened, OpenedModel, "what r2et.predictors.open_model returns")
+    check_kind("opened", opened, OpenedModel, "what r2et.open_model returns")
     if limit is not None:
         check_count("limit", limit)
     if name is not None:
@@ -110,9 +112,9 @@ def from_data_set(
         check_kind("options", options, Mapping, '{"size": 64}')
     recorded = opened.information.get("data")
     name = name or recorded
-    if opened.classifier is not None:
+    if opened.estimator is not None:
         raise InputError(
-            f"{opened.source!r} is a classifier of tables: give it a file, --data file.csv --target column"
+            f"{opened.source!r} is an estimator of tables: give it a file, --data file.csv --target column"
         )
     if not isinstance(name, str):
         raise InputError(
@@ -153,12 +155,13 @@ def from_table(
     opened: OpenedModel,
     table: LabelledTable,
     rows: NDArray[np.int64] | None = None,
+    *,
     classes: Sequence[str] | None = None,
     which: str | None = None,
 ) -> Subject:
     """A model with rows of a person's own table.
 
-    A StableClassifier encodes the columns itself. Every other model sees the numbers of the file as they are.
+    A saved estimator encodes the columns itself. Every other model sees the numbers of the file as they are.
 
     Args:
         opened: any model.
@@ -167,7 +170,7 @@ def from_table(
         classes: labels in the order of the model's outputs; None = sorted.
         which: which rows these are, in words.
     """
-    check_kind("opened", opened, OpenedModel, "what r2et.predictors.open_model returns")
+    check_kind("opened", opened, OpenedModel, "what r2et.open_model returns")
     check_kind("table", table, LabelledTable, "what r2et.tables.read_table returns")
     rows = np.arange(len(table.frame)) if rows is None else _positions(rows, len(table.frame))
     if which is not None:
@@ -184,10 +187,10 @@ def from_table(
         "preset": opened.information.get("attack", {}),
         "notes": (caveat,) if caveat else (),
     }
-    if opened.classifier is not None:
+    if opened.estimator is not None:
         if classes is not None:
             raise InputError(f"{opened.source!r} knows its classes: leave out --classes")
-        fitted = opened.classifier
+        fitted = opened.estimator
         x = fitted.encode(_columns_of_fit(opened, chosen))
         known = fitted.classes_.tolist()
         return Subject(
@@ -223,14 +226,19 @@ def from_table(
 
 
 def choose_rows(
-    table: LabelledTable, models: Sequence[OpenedModel] = (), limit: int = 1000, seed: int = 0, every: bool = False
+    table: LabelledTable,
+    models: Sequence[OpenedModel] = (),
+    *,
+    limit: int = 1000,
+    seed: int = 0,
+    every: bool = False,
 ) -> tuple[NDArray[np.int64], str]:
     """Rows that no model was trained on, if that is known; of too many, some at random.
 
     Args:
         table: of all rows.
         models: whose training rows are to be left out.
-        limit: at most so many rows.
+        limit: at most this many rows.
         seed: of the draw.
         every: take training rows too.
 
@@ -242,7 +250,7 @@ def choose_rows(
     check_seed(seed)
     check_flag("every", every)
     if not isinstance(models, Sequence) or not all(isinstance(opened, OpenedModel) for opened in models):
-        raise InputError(f"models must be a list of what r2et.predictors.open_model returns, got {quoted(models)}")
+        raise InputError(f"models must be a list of what r2et.open_model returns, got {quoted(models)}")
     rows = np.arange(len(table.frame))
     which = "rows"
     if not every:
@@ -258,23 +266,23 @@ def choose_rows(
                 f"every row of {str(table.path)!r} was in the training of one of the models: train them with one "
                 "--seed, or take all rows by --all-rows"
             )
-    found = len(rows)
-    if found > limit:
+    count = len(rows)
+    if count > limit:
         rows = np.sort(np.random.default_rng(seed).permutation(rows)[:limit])
-        return rows, f"{limit} of the {found} {which}, drawn at random (--limit)"
-    return rows, f"{found} {which}"
+        return rows, f"{limit} of the {count} {which}, drawn at random (--limit)"
+    return rows, f"{count} {which}"
 
 
 def _positions(rows: object, count: int) -> NDArray[np.int64]:
     """Numbers of rows, checked: negative ones would count from the end."""
     try:
-        found = np.asarray(rows)
-        usable = found.ndim == 1 and found.dtype.kind in "iu" and len(found) > 0
+        numbers = np.asarray(rows)
+        usable = numbers.ndim == 1 and numbers.dtype.kind in "iu" and len(numbers) > 0
     except (TypeError, ValueError, RuntimeError):
         usable = False
-    if not usable or found.min() < 0 or found.max() >= count:
+    if not usable or numbers.min() < 0 or numbers.max() >= count:
         raise InputError(f"rows must be a list of whole numbers from 0 to {count - 1}, got rows={quoted(rows)}")
-    return found.astype(np.int64)
+    return numbers.astype(np.int64)
 
 
 def _held_out(opened: OpenedModel, table: LabelledTable) -> tuple[int, ...]:
@@ -291,9 +299,8 @@ def _held_out(opened: OpenedModel, table: LabelledTable) -> tuple[int, ...]:
 
 
 def _columns_of_fit(opened: OpenedModel, table: LabelledTable) -> Any:
-    """The columns that a classifier was fitted on; a file may hold more, in another order."""
-    assert opened.classifier is not None
-    wanted = getattr(opened.classifier, "feature_names_in_", None)
+    """The columns that an estimator was fitted on; a file may hold more, in another order."""
+    wanted = getattr(opened.estimator, "feature_names_in_", None)
     if wanted is None:
         return table.frame
     missing = [name for name in wanted if name not in table.frame]

@@ -11,6 +11,7 @@ import torch
 import r2et
 from r2et.checkpoints import save_model
 from r2et.estimator import StableClassifier
+from r2et_bench.records import FORMAT, VERSION
 
 NETS = """
 import sys

@@ -28,6 +28,7 @@ import r2et
 from r2et.cli import main
 from r2et_bench import PLANS, BenchmarkPlan, Executor, Run, Store, Study
 from r2et_bench.paper_tables import make_table
+from r2et_bench.records import read_state
 from r2et_bench.results import load_results
 from r2et_bench.worker import perform
 
@@ -328,7 +329,8 @@ def walk_bench(folder: Path, worker: Here) -> Trace:
 
 
 def walk_table(folder: Path) -> Trace:
-    """`r2et bench table honest`, of the records of `walk_bench`."""
+    """`r2et bench table honest`, of the records of `walk_bench`, as by a process of its own."""
+    read_state.cache_clear()
     with tracing() as trace:
         make_table("honest", load_results(Store(folder / "records", folder / "work"), ["smoke"]))
     return trace

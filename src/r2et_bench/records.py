@@ -1,5 +1,7 @@
 """Where results are kept: one JSON record per cell, written in one piece, and beside it what is too large."""
 
+import copy
+import functools
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -94,9 +96,20 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def read_record(path: Path) -> Record | None:
-    """A record, or None if there is no file; another file is an InputError."""
+    """A record, or None if there is no file; another file is an InputError. It is read once until it changes."""
     if not os.path.lexists(path):
         return None
+    stamp: tuple[int, ...] = ()
+    if path.exists():
+        # every write puts a new file in the place of the old one
+        state = path.stat()
+        stamp = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)
+    return copy.deepcopy(read_state(path, stamp))
+
+
+@functools.lru_cache(maxsize=2048)
+def read_state(path: Path, stamp: tuple[int, ...]) -> Record:
+    """The record of a file in the state that a stamp is of."""
     where = f"{quoted(path)} is not a benchmark record"
     try:
         record = typed(read_json(path), Record, where)

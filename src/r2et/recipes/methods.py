@@ -25,7 +25,7 @@ from r2et.objectives import (
 )
 from r2et.recipes.method import PAPER_TABULAR, Grid, Method, plain
 from r2et.recipes.presets import Preset
-from r2et.training.fitting import check_runs, fit
+from r2et.training.fitting import fit
 from r2et.training.rows import Rows, as_rows
 from r2et.training.settings import FitResult, MakeOptimiser, MakeSchedule, Retraining, Settings
 
@@ -340,7 +340,7 @@ def train_method(
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = method.network(train.x.shape[1:], classes, values, preset.architecture)
-    check_runs(model, train.x[:2])
+    # the first two rows show whether the network runs on them, and how many features there are
     check_k(k, explainer(model, train.x[:2].to(next(model.parameters()).device)).shape[-1])
     schedule = preset.training if vanilla is None else preset.retraining
     chosen: dict[str, Any] = {**schedule.options(), "weight_decay": values.get("weight_decay", 0.0), **options}

@@ -25,21 +25,21 @@ BASELINE, WORST = "ERAttack", "WorstCase standard"
 
 def attacks() -> dict[str, Any]:
     """Every attack at the same step count; WorstCase brings its own."""
-    from r2et import attacks as found
+    from r2et import attacks as kinds
 
     shared: dict[str, Any] = {"k": K, "radius": 1.0}
     step = {**shared, "steps": STEPS}
     return {
-        "noise": found.NoiseAttack(**shared),
-        "ERAttack": found.ERAttack(**step),
-        "ERAttack on log-odds": found.ERAttack(**step, score="log-odds"),
-        "MSEAttack": found.MSEAttack(**step),
-        "ConstrainedAttack qp": found.ConstrainedAttack(**step, weights="qp"),
-        "BoundaryAttack hinge": found.BoundaryAttack(**step),
-        "BoundaryAttack soft": found.BoundaryAttack(**step, loss="soft"),
-        "MinimalFlip": found.MinimalFlip(**shared),
-        "WorstCase fast": found.WorstCase(**shared, budget="fast"),
-        WORST: found.WorstCase(**shared),
+        "noise": kinds.NoiseAttack(**shared),
+        "ERAttack": kinds.ERAttack(**step),
+        "ERAttack on log-odds": kinds.ERAttack(**step, score="log-odds"),
+        "MSEAttack": kinds.MSEAttack(**step),
+        "ConstrainedAttack qp": kinds.ConstrainedAttack(**step, weights="qp"),
+        "BoundaryAttack hinge": kinds.BoundaryAttack(**step),
+        "BoundaryAttack soft": kinds.BoundaryAttack(**step, loss="soft"),
+        "MinimalFlip": kinds.MinimalFlip(**shared),
+        "WorstCase fast": kinds.WorstCase(**shared, budget="fast"),
+        WORST: kinds.WorstCase(**shared),
     }
 
 
@@ -75,19 +75,21 @@ def run_cell(data_name: str, net: str, work: Path) -> dict[str, Any]:
     seconds: dict[str, float] = {}
     for name, attack in attacks().items():
         started = time.process_time()
-        found = attack(model, x, seed=0, radii=radii)
+        results = attack(model, x, seed=0, radii=radii)
         seconds[name] = time.process_time() - started
         precision[name] = {
-            f"{r:g}": float(result.precision.mean()) for r, result in zip(radii, found, strict=True)
+            f"{r:g}": float(result.precision.mean()) for r, result in zip(radii, results, strict=True)
         }
         few[name] = {
-            f"{r:g}": float(result.precision[:FEW_ROWS].mean()) for r, result in zip(radii, found, strict=True)
+            f"{r:g}": float(result.precision[:FEW_ROWS].mean()) for r, result in zip(radii, results, strict=True)
         }
     # one cone program a step and sample: fewer inputs, compared with the others on the same ones
     started = time.process_time()
-    found = TrustRegion(k=K, radius=1.0, steps=STEPS)(model, x[:FEW_ROWS], seed=0, radii=RADII)
+    results = TrustRegion(k=K, radius=1.0, steps=STEPS)(model, x[:FEW_ROWS], seed=0, radii=RADII)
     seconds["TrustRegion"] = time.process_time() - started
-    few["TrustRegion"] = {f"{r:g}": float(result.precision.mean()) for r, result in zip(RADII, found, strict=True)}
+    few["TrustRegion"] = {
+        f"{r:g}": float(result.precision.mean()) for r, result in zip(RADII, results, strict=True)
+    }
     record = {
         "data": data_name,
         "net": net,

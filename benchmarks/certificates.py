@@ -64,24 +64,24 @@ def networks(data_name: str) -> dict[str, Any]:
             nn.Linear(96, 10),
         )
 
-    found: dict[str, Any] = {
+    makers: dict[str, Any] = {
         f"{depth}, {name}": (
             lambda hidden=hidden, settings=settings: r2et.models.MLP(features, classes, hidden=hidden, **settings)
         )
         for depth, hidden in LAYERS.items()
         for name, settings in ACTIVATIONS.items()
     }
-    found["two hidden layers, LeakyReLU"] = lambda: nn.Sequential(
+    makers["two hidden layers, LeakyReLU"] = lambda: nn.Sequential(
         nn.Linear(features, 32), nn.LeakyReLU(0.1), nn.Linear(32, 32), nn.LeakyReLU(0.1), nn.Linear(32, classes)
     )
-    found["residual, softplus 1"] = Residual
-    found["linear"] = lambda: r2et.models.Linear(features, classes)
+    makers["residual, softplus 1"] = Residual
+    makers["linear"] = lambda: r2et.models.Linear(features, classes)
     if data_name == "digits":
-        found["convolution, BatchNorm, average pooling, softplus 1"] = lambda: convolution(
+        makers["convolution, BatchNorm, average pooling, softplus 1"] = lambda: convolution(
             nn.Softplus(), nn.AvgPool2d(2)
         )
-        found["convolution, BatchNorm, max-pooling, ReLU"] = lambda: convolution(nn.ReLU(), nn.MaxPool2d(2))
-    return found
+        makers["convolution, BatchNorm, max-pooling, ReLU"] = lambda: convolution(nn.ReLU(), nn.MaxPool2d(2))
+    return makers
 
 
 def trained(data_name: str, net: str) -> tuple[Any, Any]:
@@ -107,10 +107,10 @@ def explainers() -> dict[str, Any]:
 
 
 def jobs() -> list[tuple[str, str, str]]:
-    found = [(data, net, "Gradient") for data in DATA for net in networks(data)]
+    brackets = [(data, net, "Gradient") for data in DATA for net in networks(data)]
     shallow = ("one hidden layer, softplus 1", "one hidden layer, ReLU")
-    found += [(data, net, other) for data in DATA for net in shallow for other in OTHERS]
-    return [*found, ("breast-cancer", "one hidden layer, softplus 1", "curve"), ("", "", "speed")]
+    brackets += [(data, net, other) for data in DATA for net in shallow for other in OTHERS]
+    return [*brackets, ("breast-cancer", "one hidden layer, softplus 1", "curve"), ("", "", "speed")]
 
 
 def bracket(data_name: str, net: str, explanation: str) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def bracket(data_name: str, net: str, explanation: str) -> dict[str, Any]:
     certificate = r2et.certify(model, x, K, explainer=explainer)
     seconds = time.process_time() - started
     radius = certificate.radius
-    found: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "data": data_name,
         "network": net,
         "explanation": explanation,
@@ -136,7 +136,7 @@ def bracket(data_name: str, net: str, explanation: str) -> dict[str, Any]:
         "milliseconds": 1e3 * seconds / len(x),
     }
     if radius.isinf().all():
-        return {**found, "infinite": True}
+        return {**summary, "infinite": True}
     far = float(8 * radius.max())
     attack = MinimalFlip(k=K, radius=far, pairs=12, width=4, steps=25, explainer=explainer)(model, x)
     flipped = attack.precision < 1
@@ -152,7 +152,7 @@ def bracket(data_name: str, net: str, explanation: str) -> dict[str, Any]:
         for result in strong
     )
     return {
-        **found,
+        **summary,
         "radius": float(radius.median()),
         "zero": int((radius == 0).sum()),
         "zero and flipped by a norm below 1e-5": int(((radius == 0) & flipped & (attack.distance < 1e-5)).sum()),
@@ -209,20 +209,20 @@ def speed() -> dict[str, Any]:
             times.append(time.process_time() - started)
         return 1e3 * sorted(times)[1] / rows
 
-    found: dict[str, Any] = {"n 30, k 8, one hidden layer of 32, batch 256": milliseconds(30, (32,), 8, 256)}
-    found["by pairs"] = [
+    costs: dict[str, Any] = {"n 30, k 8, one hidden layer of 32, batch 256": milliseconds(30, (32,), 8, 256)}
+    costs["by pairs"] = [
         {"n": n, "k": k, "pairs": k * (n - k), "milliseconds": milliseconds(n, (32,), k, 64)}
         for n, k in ((16, 4), (30, 8), (60, 8), (60, 16), (120, 16), (120, 32))
     ]
-    found["by layers"] = [
+    costs["by layers"] = [
         {"layers": depth, "milliseconds": milliseconds(30, (32,) * depth, 8, 64)} for depth in (1, 2, 3, 4, 6)
     ]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    found["784 pixels, two layers of 100, k 50"] = {
+    costs["784 pixels, two layers of 100, k 50"] = {
         "milliseconds": milliseconds(784, (100, 100), 50, 4),
         "megabytes more": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024,
     }
-    return found
+    return costs
 
 
 def run_cell(data_name: str, net: str, what: str, work: Path) -> dict[str, Any]:
@@ -260,7 +260,7 @@ def main() -> None:
     with ProcessPoolExecutor(options.processes) as pool:
         futures = [pool.submit(run_cell, *job, options.work) for job in wanted]
         cells = [future.result() for future in futures]
-    found = dict(zip(wanted, cells, strict=True))
+    by_job = dict(zip(wanted, cells, strict=True))
     output = {
         "command": "python benchmarks/certificates.py --output benchmarks/results/certificates.json",
         "settings": {
@@ -272,9 +272,9 @@ def main() -> None:
             "samples": SAMPLES,
             "alpha": ALPHA,
         },
-        "brackets": [cell for (_, _, what), cell in found.items() if what not in ("curve", "speed")],
-        "curve": next(cell for (_, _, what), cell in found.items() if what == "curve"),
-        "speed": next(cell for (_, _, what), cell in found.items() if what == "speed"),
+        "brackets": [cell for (_, _, what), cell in by_job.items() if what not in ("curve", "speed")],
+        "curve": next(cell for (_, _, what), cell in by_job.items() if what == "curve"),
+        "speed": next(cell for (_, _, what), cell in by_job.items() if what == "speed"),
     }
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(output, indent=1) + "\n")

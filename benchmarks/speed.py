@@ -81,19 +81,19 @@ def training_steps() -> dict[str, Any]:
         "scale-free R2ET / vanilla, eager": (R2ET(k=8, scale_free=True), None),
         "R2ET curvature_fraction=0.25 / vanilla, eager": (R2ET(k=8, curvature_fraction=0.25), None),
     }
-    found = {
+    ratios = {
         name: {**ratio(step(objective), step(plain), 400, 400), "at most": bound}
         for name, (objective, bound) in cases.items()
     }
-    found["R2ET compiled / vanilla compiled"] = {
+    ratios["R2ET compiled / vanilla compiled"] = {
         **ratio(step(R2ET(k=8), compiled=True), step(plain, compiled=True), 400, 400),
         "at most": 2.0,
     }
-    found["R2ET compiled / vanilla eager"] = {
+    ratios["R2ET compiled / vanilla eager"] = {
         **ratio(step(R2ET(k=8), compiled=True), step(plain), 400, 400),
         "at most": None,
     }
-    return found
+    return ratios
 
 
 def small_resnet() -> nn.Module:
@@ -138,14 +138,14 @@ def batched_image_attack() -> dict[str, Any]:
     model, x = small_resnet().eval(), torch.randn(64, 3, 32, 32)
     attack = ERAttack(k=50, radius=1.0, steps=10, explainer=r2et.explainers.Gradient(reduce="abs-sum"))
     torch.set_num_threads(2)
-    found = ratio(
+    measured = ratio(
         lambda: attack(model, x[:1]) and None, lambda: attack(model, x) and None, 4, 1, time.perf_counter
     )
     torch.set_num_threads(1)
     return {
         "ERAttack, sample-steps a second: batch of 64 images / one at a time, small ResNet, two threads": {
-            "ratio": round(found["ratio"] * 64, 2),
-            "rounds": [round(value * 64, 2) for value in found["rounds"]],
+            "ratio": round(measured["ratio"] * 64, 2),
+            "rounds": [round(value * 64, 2) for value in measured["rounds"]],
             "at least": 3,
         }
     }
@@ -163,12 +163,12 @@ def batched_attack() -> dict[str, Any]:
     batch = ERAttack(k=8, radius=1.0, steps=1000)
     alone = ERAttack(k=8, radius=1.0, steps=100)
     # sample-steps a second: 1000 x 1000 in one call of the batch, 100 in one call of a single sample
-    found = ratio(lambda: alone(model, x[:1]) and None, lambda: batch(model, x) and None, 3, 1)
+    measured = ratio(lambda: alone(model, x[:1]) and None, lambda: batch(model, x) and None, 3, 1)
     scale = 1000 * 1000 / 100
     return {
         "ERAttack, sample-steps a second: batch of 1,000 / one at a time": {
-            "ratio": round(found["ratio"] * scale, 1),
-            "rounds": [round(value * scale, 1) for value in found["rounds"]],
+            "ratio": round(measured["ratio"] * scale, 1),
+            "rounds": [round(value * scale, 1) for value in measured["rounds"]],
             "at least": 200,
             "data": source,
         }
@@ -195,7 +195,7 @@ def wide_thickness() -> dict[str, Any]:
             model, x, 50, neighbours=neighbours, samples=samples, steps=steps, generator=generator, chunk_size=1
         )
 
-    found = {
+    ratios = {
         "probability thickness / its gradients, MLP 100,000-64-2, batch 16, k = 50": {
             **ratio(measure, gradients, 1, 1),
             "at most": 1.5,
@@ -203,12 +203,12 @@ def wide_thickness() -> dict[str, Any]:
     }
     peaks = {n: peak_memory(n) for n in (1_000_000, 2_000_000, 4_000_000)}
     first, last = min(peaks), max(peaks)
-    found["peak memory of thickness, n = 4,000,000 / n = 1,000,000 (4 = linear)"] = {
+    ratios["peak memory of thickness, n = 4,000,000 / n = 1,000,000 (4 = linear)"] = {
         "ratio": round(peaks[last] / peaks[first], 2),
         "megabytes": {str(n): round(value / 1e6) for n, value in peaks.items()},
         "at most": last / first * 1.1,
     }
-    return found
+    return ratios
 
 
 def large_scan() -> dict[str, Any]:

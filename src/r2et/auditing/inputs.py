@@ -58,15 +58,15 @@ def read_names(
     elif isinstance(layout, ImageLayout) and ranked == layout.shape[1] * layout.shape[2] != inputs:
         of_ranked = ImageLayout((1, *layout.shape[1:]), (0.0,), (1.0,)).names
     if features is not None:
-        given = check_names("feature_names", features)
-        if len(given) not in (inputs, ranked):
+        names = check_names("feature_names", features)
+        if len(names) not in (inputs, ranked):
             ranks = "" if ranked == inputs else f", or {ranked} that are ranked"
-            raise InputError(f"{len(given)} feature names for {inputs} features{ranks}")
-        if len(given) == inputs:
-            of_inputs = given
-            of_ranked = given if ranked == inputs and not isinstance(explainer, Activation) else of_ranked
+            raise InputError(f"{len(names)} feature names for {inputs} features{ranks}")
+        if len(names) == inputs:
+            of_inputs = names
+            of_ranked = names if ranked == inputs and not isinstance(explainer, Activation) else of_ranked
         else:
-            of_ranked = given
+            of_ranked = names
     return Names(of_ranked, of_inputs, _class_names(classes, logits))
 
 
@@ -74,10 +74,10 @@ def _default_names(layout: Layout | None, count: int) -> tuple[str, ...]:
     return layout.names if layout is not None else tuple(f"feature {i}" for i in range(count))
 
 
-def _class_names(given: Iterable[Any] | None, count: int) -> tuple[str, ...]:
-    if given is None:
+def _class_names(wanted: Iterable[Any] | None, count: int) -> tuple[str, ...]:
+    if wanted is None:
         return tuple(f"class {i}" for i in range(count))
-    names = check_names("class_names", given)
+    names = check_names("class_names", wanted)
     if len(names) != count:
         raise InputError(f"{len(names)} class names for {count} classes: {', '.join(map(repr, names[:10]))}")
     return names
@@ -101,14 +101,14 @@ def typical_spread(x: Tensor, domain: Domain | None, inputs: int) -> float | Non
     return float(varying.median()) if len(varying) else None
 
 
-def choose_radii(given: Iterable[float] | None, spread: float | None) -> tuple[tuple[float, ...], str]:
+def choose_radii(wanted: Iterable[float] | None, spread: float | None) -> tuple[tuple[float, ...], str]:
     """The radii, and where they come from in a sentence.
 
     >>> choose_radii(None, 2.0)[0]
     (0.2, 0.6, 2.0)
     """
-    if given is not None:
-        return check_radii(given), "They were given by the person who ran the audit."
+    if wanted is not None:
+        return check_radii(wanted), "They were given by the person who ran the audit."
     shares = ", ".join(f"{share:g}" for share in FRACTIONS[:-1]) + f" and {FRACTIONS[-1]:g}"
     if spread is None:
         return FRACTIONS, (

@@ -76,7 +76,7 @@ def attack(
         return _build(short, {**shared, **changes}, count, budget, weighting)
 
     chosen = _those_that_can(build, fast) if name == "all" else {name: build(name)}
-    found: list[dict[str, Any]] = []
+    summaries: list[dict[str, Any]] = []
     arrays: dict[str, Any] = {"x": x.numpy(), "y": y.numpy()}
     for short, member in chosen.items():
         started = time.perf_counter()
@@ -88,7 +88,7 @@ def attack(
             chunk_size=subject.rows_at_once,
             progress=interactive(options.as_json),
         )
-        found.append(
+        summaries.append(
             {
                 "attack": type(member).__name__,
                 "settings": repr(member),
@@ -117,7 +117,9 @@ def attack(
         with writing(output) as file:
             np.savez_compressed(file, **arrays)
     if options.as_json:
-        print_json({"model": options.model, "data": subject.data, "notes": list(subject.notes), "attacks": found})
+        print_json(
+            {"model": options.model, "data": subject.data, "notes": list(subject.notes), "attacks": summaries}
+        )
         return
     columns = ["attack", f"P@{k}", "displaced", "sensitivity", "distance", "seconds"]
     rows = [
@@ -129,7 +131,7 @@ def attack(
             f"{row['distance']:.3f}",
             f"{row['seconds']:.1f}",
         ]
-        for row in found
+        for row in summaries
     ]
     print_table(f"{subject.data}, {subject.rows}, radius {radius:g}", columns, rows)
 

@@ -75,7 +75,7 @@ def certify(
         _write(certificate, smallest, output)
     precision = {radius: float(certificate.precision_at(radius).mean()) for radius in wanted}
     if options.as_json:
-        found: dict[str, Any] = {
+        summary: dict[str, Any] = {
             "model": options.model,
             "data": subject.data,
             "notes": list(subject.notes),
@@ -84,8 +84,8 @@ def certify(
             "precision": {f"{radius:g}": value for radius, value in precision.items()},
         }
         if smallest is not None:
-            found["smallest_attack"] = [value if value < float("inf") else None for value in smallest.tolist()]
-        print_json(found)
+            summary["smallest_attack"] = [value if value < float("inf") else None for value in smallest.tolist()]
+        print_json(summary)
         return
     typer.echo(repr(certificate))
     if smallest is not None:
@@ -110,8 +110,8 @@ def _smallest_attack(
 
     finite = certificate.radius[certificate.radius.isfinite() & (certificate.radius > 0)]
     far = 8 * float(finite.max()) if len(finite) else 1.0
-    found = MinimalFlip(k=certificate.k, radius=far, explainer=explainer)(model, x, seed=seed, progress=progress)
-    return torch.where(found.precision < 1, found.distance.double(), torch.inf)
+    flips = MinimalFlip(k=certificate.k, radius=far, explainer=explainer)(model, x, seed=seed, progress=progress)
+    return torch.where(flips.precision < 1, flips.distance.double(), torch.inf)
 
 
 def _write(certificate: "Certificate", smallest: "torch.Tensor | None", path: Path) -> None:

@@ -50,30 +50,30 @@ def load_data(name: str, target: str | None = None, options: "Mapping[str, Any] 
 
 def parse_options(pairs: list[str]) -> dict[str, bool | int | str]:
     """`["size=64", "pairs=false"]` as `{"size": 64, "pairs": False}`."""
-    found: dict[str, bool | int | str] = {}
+    options: dict[str, bool | int | str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not name or not equals or not value:
             raise InputError(f"--option takes name=value, such as size=64; got {pair!r}")
         if value.lower() in ("true", "false"):
-            found[name] = value.lower() == "true"
+            options[name] = value.lower() == "true"
         else:
-            found[name] = int(value) if re.fullmatch(r"-?[0-9]{1,18}", value) else value
-    return found
+            options[name] = int(value) if re.fullmatch(r"-?[0-9]{1,18}", value) else value
+    return options
 
 
 def parse_settings(pairs: list[str]) -> dict[str, float]:
     """`["gap=0.1"]` as `{"gap": 0.1}`."""
-    found = {}
+    settings = {}
     for pair in pairs:
         name, _, value = pair.partition("=")
-        if name in found:
+        if name in settings:
             raise InputError(f"--set gives {name!r} twice: {', '.join(map(repr, pairs))}")
         try:
-            found[name] = float(value)
+            settings[name] = float(value)
         except ValueError as error:
             raise InputError(f"--set takes name=number, such as gap=0.1; got {quoted(pair)}") from error
-    return found
+    return settings
 
 
 def parse_radii(text: str) -> tuple[float, ...]:

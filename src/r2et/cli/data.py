@@ -14,7 +14,7 @@ def data_list(as_json: AsJson = False) -> None:
     """
     from r2et import data
 
-    found = [data.describe(name) for name in data.names()]
+    infos = [data.describe(name) for name in data.names()]
     if as_json:
         print_json(
             [
@@ -28,13 +28,13 @@ def data_list(as_json: AsJson = False) -> None:
                     "licence": info.licence,
                     "description": info.description,
                 }
-                for info in found
+                for info in infos
             ]
         )
         return
     rows = [
         [info.name, str(info.rows), str(info.features), str(info.classes), str(info.k), info.licence]
-        for info in found
+        for info in infos
     ]
     print_table("Data sets", ["name", "rows", "features", "classes", "k", "licence"], rows)
 
@@ -50,9 +50,9 @@ def data_fetch(
     """
     from r2et import data
 
-    found = {name: [str(path) for path in data.fetch(name, progress=interactive(as_json))] for name in names}
+    files = {name: [str(path) for path in data.fetch(name, progress=interactive(as_json))] for name in names}
     if as_json:
-        print_json(found)
+        print_json(files)
         return
-    for name, paths in found.items():
+    for name, paths in files.items():
         typer.echo(f"{name}: {', '.join(paths) if paths else 'comes with scikit-learn'}")

@@ -17,9 +17,9 @@ def demo(output: Output = Path("demo"), seed: Seed = 0, as_json: AsJson = False)
     from r2et.cli.demonstration import run_demo
 
     check_folder(output)
-    found = run_demo(output, seed, progress=interactive(as_json))
+    comparison = run_demo(output, seed, progress=interactive(as_json))
     if as_json:
-        print_json(found)
+        print_json(comparison)
         return
     columns = ["model", "AUC", "P@8 ER", "P@8 MSE", "thickness", "displaced", "time"]
     rows = [
@@ -32,8 +32,10 @@ def demo(output: Output = Path("demo"), seed: Seed = 0, as_json: AsJson = False)
             f"{row['displaced']:.2f} of 8",
             f"{row['seconds']:.0f} s",
         ]
-        for row in found["models"]
+        for row in comparison["models"]
     ]
-    print_table(f"breast-cancer, {found['rows']} test inputs, attack radius {found['radius']:g}", columns, rows)
-    typer.echo(found["reading"])
+    print_table(
+        f"breast-cancer, {comparison['rows']} test inputs, attack radius {comparison['radius']:g}", columns, rows
+    )
+    typer.echo(comparison["reading"])
     typer.echo(f"\nModels and figures are in {output}/")

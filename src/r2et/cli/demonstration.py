@@ -50,9 +50,9 @@ def run_demo(output: Path, seed: int = 0, progress: bool = False) -> dict[str, A
                 ERAttack(k=loaded.k, radius=RADIUS, steps=STEPS),
                 MSEAttack(k=loaded.k, radius=RADIUS, steps=STEPS),
             ):
-                found = attack(result.model, loaded.test.x, seed=seed)
-                precision[type(attack).__name__] = float(found.precision.mean())
-                displaced = max(displaced, float(metrics.displaced(found, loaded.k).mean()))
+                attacked = attack(result.model, loaded.test.x, seed=seed)
+                precision[type(attack).__name__] = float(attacked.precision.mean())
+                displaced = max(displaced, float(metrics.displaced(attacked, loaded.k).mean()))
                 advance(1)
             rows.append(
                 {
@@ -71,15 +71,15 @@ def run_demo(output: Path, seed: int = 0, progress: bool = False) -> dict[str, A
                 }
             )
             save_model(result.model, output / name, data=loaded.name, method=name, k=loaded.k, seed=seed)
-    found_all: dict[str, Any] = {
+    comparison: dict[str, Any] = {
         "models": rows,
         "reading": reading(rows, loaded.k, RADIUS),
         "radius": RADIUS,
         "rows": len(loaded.test.x),
         "settings": {"data": loaded.name, "k": loaded.k, "steps": STEPS, "epochs": EPOCHS, "seed": seed},
     }
-    write_text(output / "demo.json", json.dumps(found_all, indent=1) + "\n")
-    return found_all
+    write_text(output / "demo.json", json.dumps(comparison, indent=1) + "\n")
+    return comparison
 
 
 @contextmanager

@@ -177,14 +177,14 @@ def takes_subject(command: Callable[..., None]) -> Callable[..., None]:
     ]
 
     @functools.wraps(command)
-    def run(**given: Any) -> None:
+    def run(**arguments: Any) -> None:
         from r2et.numerics.attention import math_attention
 
-        subject = SubjectOptions(**{entry.name: given.pop(entry.name) for entry in fields(SubjectOptions)})
+        subject = SubjectOptions(**{entry.name: arguments.pop(entry.name) for entry in fields(SubjectOptions)})
         try:
             # the other kernels of attention cannot be differentiated twice
             with math_attention():
-                command(subject, **given)
+                command(subject, **arguments)
         except (Exception, SystemExit) as error:
             told = str(error)
             if isinstance(error, RuntimeError) and ("derivative" in told or "does not require grad" in told):
@@ -192,7 +192,7 @@ def takes_subject(command: Callable[..., None]) -> Callable[..., None]:
                     f"{subject.model!r} cannot be differentiated twice: {error}. r2et.validate.check(model, x) in "
                     "Python says where, and what to do"
                 ) from error
-            culprit = _foreign(error, [subject.model, subject.explainer, *given.values()])
+            culprit = _foreign(error, [subject.model, subject.explainer, *arguments.values()])
             if isinstance(error, InputError) or culprit is None:
                 raise
             by = "r2et.validate.check(model, x) in Python" if culprit == subject.model else "R2ET_DEBUG=1"

@@ -105,14 +105,14 @@ def train(
     from r2et.tables.files import is_table
 
     check_folder(output)
-    given = parse_settings(setting or [])
-    find_method(method).settings(given)
+    own_settings = parse_settings(setting or [])
+    find_method(method).settings(own_settings)
     wanted: dict[str, Any] = {"epochs": epochs, "lr": lr, "batch_size": batch_size, "patience": patience}
     schedule = {name: value for name, value in wanted.items() if value is not None}
     if is_table(data):
         DataSetOnly(preset, option, threshold, start, resume, compile).refuse(data)
         table = TableOptions(data, target, columns, categorical, test_fraction)
-        train_table(table, output, method, given if setting else None, k, schedule, seed, as_json)
+        train_table(table, output, method, own_settings if setting else None, k, schedule, seed, as_json)
         return
     for name, value in (("--columns", columns), ("--categorical", categorical)):
         if value is not None:
@@ -122,7 +122,7 @@ def train(
         data,
         target,
         method,
-        given,
+        own_settings,
         k,
         schedule,
         seed,
@@ -139,7 +139,7 @@ def _train_data_set(
     data: str,
     target: str | None,
     method: str,
-    given: dict[str, float],
+    own_settings: dict[str, float],
     k: int | None,
     schedule: dict[str, Any],
     seed: int,
@@ -159,9 +159,9 @@ def _train_data_set(
     check_preset(preset)
     vanilla = load_model(start)[0] if start else None
     loaded = load_data(data, target, options)
-    found_preset = find_preset(loaded, preset)
-    settings = find_method(method).settings(given, found_preset.kind)
-    k = found_preset.k if k is None else k
+    training_preset = find_preset(loaded, preset)
+    settings = find_method(method).settings(own_settings, training_preset.kind)
+    k = training_preset.k if k is None else k
     result = train_method(
         method,
         loaded.train,
@@ -170,14 +170,14 @@ def _train_data_set(
         settings,
         seed=seed,
         vanilla=vanilla,
-        preset=found_preset,
+        preset=training_preset,
         checkpoint=output,
         progress=interactive(as_json),
         **flags,
         **schedule,
     )
     described = data_sets.describe(data)
-    found = {
+    summary = {
         "data": loaded.name,
         "target": target or (described.targets[0] if described.targets else None),
         "data_options": {**described.options, **options},
@@ -185,8 +185,8 @@ def _train_data_set(
         "preset": preset,
         "settings": settings,
         "k": k,
-        "explainer": EXPLAINERS.describe(found_preset.explainer),
-        "attack": {"radius": found_preset.radius, "steps": found_preset.attack_steps},
+        "explainer": EXPLAINERS.describe(training_preset.explainer),
+        "attack": {"radius": training_preset.radius, "steps": training_preset.attack_steps},
         "seed": seed,
         "epoch": result.selected_epoch,
         "epochs": len(result.records),
@@ -195,12 +195,12 @@ def _train_data_set(
         "validation_auc": result.auc,
         "test_auc": metrics.auc(result.model, loaded.test.x, loaded.test.y),
     }
-    save_model(result.model, output, **found)
+    save_model(result.model, output, **summary)
     if as_json:
-        print_json({**found, "output": str(output)})
+        print_json({**summary, "output": str(output)})
         return
     typer.echo(
-        f"{find_method(method).title} on {loaded.name}: test AUC {found['test_auc']:.4f}, epoch "
+        f"{find_method(method).title} on {loaded.name}: test AUC {summary['test_auc']:.4f}, epoch "
         f"{result.selected_epoch} of {len(result.records)} (stopped by {result.stopped}); saved to {output}/"
     )
     if not result.passed:

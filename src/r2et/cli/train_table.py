@@ -28,7 +28,7 @@ class DataSetOnly:
 
     def refuse(self, data: str) -> None:
         """Raise if one was given: it would be ignored in silence."""
-        for name, given in (
+        for name, present in (
             ("--preset", self.preset != "cpu"),
             ("--option", self.option),
             ("--threshold", self.threshold is not None),
@@ -36,7 +36,7 @@ class DataSetOnly:
             ("--resume", self.resume),
             ("--compile", self.compile),
         ):
-            if given:
+            if present:
                 raise InputError(
                     f"{name} is for the data sets of `r2et data list`, {data!r} is a file: leave it out"
                 )
@@ -103,7 +103,7 @@ def train_table(
     ).fit(train.frame, train.labels.to_numpy())
     origin = Origin(table.target, table.sha256, len(numbers), tuple(held_out.tolist()))
     save(classifier, output, asdict(origin))
-    found = {
+    summary = {
         "data": str(options.path),
         "target": table.target,
         "classes": [str(label) for label in classes],
@@ -118,9 +118,9 @@ def train_table(
         "linear_is_as_good": classifier.sanity_.linear_is_as_good,
     }
     if as_json:
-        print_json({**found, "output": str(output)})
+        print_json({**summary, "output": str(output)})
     else:
-        _print(found, str(classifier.sanity_), method, output)
+        _print(summary, str(classifier.sanity_), method, output)
 
 
 def _judge(classifier: Any, held_out: "LabelledTable") -> dict[str, float | None]:
@@ -146,17 +146,17 @@ def _warn_of_identifiers(table: "LabelledTable") -> None:
             )
 
 
-def _print(found: dict[str, Any], sanity: str, method: str, output: Path) -> None:
+def _print(summary: dict[str, Any], sanity: str, method: str, output: Path) -> None:
     from r2et.recipes import method_title
 
     judged = ""
-    if found["accuracy"] is not None:
-        auc = "" if found["auc"] is None else f", AUC {found['auc']:.4f}"
-        judged = f" accuracy {found['accuracy']:.4f}{auc} on the {found['held_out']} others."
+    if summary["accuracy"] is not None:
+        auc = "" if summary["auc"] is None else f", AUC {summary['auc']:.4f}"
+        judged = f" accuracy {summary['accuracy']:.4f}{auc} on the {summary['held_out']} others."
     typer.echo(
         textwrap.fill(
-            f"{method_title(method)} on {Path(found['data']).name}, trained on {found['rows']} rows:{judged} k = "
-            f"{found['k']} of {found['features']} features.",
+            f"{method_title(method)} on {Path(summary['data']).name}, trained on {summary['rows']} rows:{judged} "
+            f"k = {summary['k']} of {summary['features']} features.",
             80,
         )
     )

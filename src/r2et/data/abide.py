@@ -52,14 +52,14 @@ def abide(request: Request) -> Dataset:
     Nobody from 13 to 18 years (both excluded) is in the age groups. An edge lies between -1 and 1.
     """
     path = request.paths[0]
-    found = read_npz(path, ("corr_triu", "y", "age"), optional=("roi",))
-    edges = check_correlations(path, found["corr_triu"])
+    arrays = read_npz(path, ("corr_triu", "y", "age"), optional=("roi",))
+    edges = check_correlations(path, arrays["corr_triu"])
     if request.target == "diagnosis":
         rows = np.arange(len(edges))
-        y = check_classes(path, "y", found["y"], len(edges), 2)
+        y = check_classes(path, "y", arrays["y"], len(edges), 2)
         class_names = ("control", "autism")
     else:
-        age = found["age"]
+        age = arrays["age"]
         if age.dtype.kind not in "fiu" or age.shape != (len(edges),):
             raise DataError(f"{path}: age must be {len(edges)} numbers, got {age.dtype} of shape {age.shape}")
         rows = np.flatnonzero((age <= 13) | (age >= 18))
@@ -72,7 +72,7 @@ def abide(request: Request) -> Dataset:
         edges[rows],
         y,
         class_names,
-        region_names(path, found.get("roi")),
+        region_names(path, arrays.get("roi")),
         seed=request.seed,
         pairs=PAIRS if request.options["pairs"] else None,
         limits=(-1.0, 1.0),
@@ -106,9 +106,9 @@ def region_names(path: Path, roi: "NDArray[np.str_] | None") -> tuple[str, ...]:
         codes = list(names) or [f"region {number}" for number in range(REGIONS)]
     else:
         codes = [str(code) for code in roi.ravel()]
-    found = tuple(names.get(code, code) for code in codes)
-    if len(found) != REGIONS or len(set(found)) != REGIONS:
+    regions = tuple(names.get(code, code) for code in codes)
+    if len(regions) != REGIONS or len(set(regions)) != REGIONS:
         raise DataError(
-            f"{path} and {LABELS} beside it name {len(set(found))} different regions, expected {REGIONS}"
+            f"{path} and {LABELS} beside it name {len(set(regions))} different regions, expected {REGIONS}"
         )
-    return found
+    return regions

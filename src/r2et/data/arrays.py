@@ -36,10 +36,10 @@ def check_classes(path: Path, name: str, y: Array, rows: int, classes: int) -> N
     """Class numbers (N,) in 0..classes-1, as int64."""
     if y.dtype.kind not in "iub" or y.shape != (rows,):
         raise DataError(f"{path}: {name} must be {rows} whole numbers, got {y.dtype} of shape {y.shape}")
-    found = y.astype(np.int64)
-    wrong = np.flatnonzero((found < 0) | (found >= classes))
+    numbers = y.astype(np.int64)
+    wrong = np.flatnonzero((numbers < 0) | (numbers >= classes))
     if len(wrong):
         raise DataError(
-            f"{path}: {name}[{wrong[0]}] is {found[wrong[0]]}, but class numbers go from 0 to {classes - 1}"
+            f"{path}: {name}[{wrong[0]}] is {numbers[wrong[0]]}, but class numbers go from 0 to {classes - 1}"
         )
-    return found
+    return numbers

@@ -126,13 +126,13 @@ def fetch(name: str, *, progress: bool = True) -> tuple[Path, ...]:
     """
     info = describe(name)
     folder = info.folder or info.name
-    found = [find(folder, file) for file in info.files]
-    if None in found and info.stand_in is not None:
+    present = [find(folder, file) for file in info.files]
+    if None in present and info.stand_in is not None:
         stand_in = find(folder, info.stand_in)
         if stand_in is not None:
             return (stand_in,)
     return tuple(
-        path or obtain(folder, file, progress=progress) for path, file in zip(found, info.files, strict=True)
+        path or obtain(folder, file, progress=progress) for path, file in zip(present, info.files, strict=True)
     )
 
 

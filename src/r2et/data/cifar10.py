@@ -77,11 +77,11 @@ def cifar10(request: Request) -> Dataset:
 def subset(request: Request) -> Dataset:
     """The subset, whether or not the whole set is there."""
     path = request.paths[0]
-    found = read_npz(path, ("x_train", "y_train", "x_test", "y_test"))
+    arrays = read_npz(path, ("x_train", "y_train", "x_test", "y_test"))
     parts = []
     for half in ("train", "test"):
-        pixels = check_pixels(path, f"x_{half}", found[f"x_{half}"], (32, 32, 3))
-        y = check_classes(path, f"y_{half}", found[f"y_{half}"], len(pixels), 10)
+        pixels = check_pixels(path, f"x_{half}", arrays[f"x_{half}"], (32, 32, 3))
+        y = check_classes(path, f"y_{half}", arrays[f"y_{half}"], len(pixels), 10)
         parts.append((pixels.transpose(0, 3, 1, 2), y))
     return _dataset(request, *parts)
 

@@ -26,7 +26,7 @@ def existing_folder(folder: str | Path) -> Path:
 def files_in(folder: Path, suffixes: Sequence[str], ignore: Sequence[Path] = ()) -> list[Path]:
     """All files below a folder, as sorted paths inside it; hidden ones are passed over, others refused."""
     skipped = {path.resolve() for path in ignore}
-    found = []
+    files = []
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)
         if os.path.isdir(path) or any(part.startswith(".") for part in inside.parts):
@@ -35,10 +35,10 @@ def files_in(folder: Path, suffixes: Sequence[str], ignore: Sequence[Path] = ())
             continue
         if path.suffix.lower() not in suffixes:
             raise DataError(f"{path} is not one of {', '.join(suffixes)}: convert it, or move it elsewhere")
-        found.append(inside)
-    if not found:
+        files.append(inside)
+    if not files:
         raise DataError(f"{folder} has no file with one of the endings {', '.join(suffixes)}")
-    return found
+    return files
 
 
 def classes_by_folder(folder: Path, files: Sequence[Path]) -> list[str]:
@@ -83,11 +83,11 @@ def groups_of(groups: Groups | None, files: Sequence[Path]) -> list[str] | None:
         return column_of(groups, "group", files)
     if not callable(groups):
         raise InputError(f"groups must be a function of a path or a CSV file, got {type(groups).__name__}")
-    found = [groups(file) for file in files]
-    for file, group in zip(files, found, strict=True):
+    group_names = [groups(file) for file in files]
+    for file, group in zip(files, group_names, strict=True):
         if group is None:
             raise InputError(f"groups gave None for the file {file.as_posix()!r}: every file needs a group")
-    return [str(group) for group in found]
+    return [str(group) for group in group_names]
 
 
 def number_classes(values: Sequence[object]) -> tuple[list[int], tuple[str, ...]]:

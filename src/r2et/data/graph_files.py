@@ -73,8 +73,8 @@ def load_graphs(
         Splits with x (N, 2, n) for pairs or (N, n), n = R (R - 1) / 2, float32, and y (N,) int64.
 
     >>> matrices = np.random.default_rng(0).normal(size=(60, 6, 6))
-    >>> made = load_graphs(matrices, [0, 1] * 30, symmetrise=True, pairs=PairCounts(40, 10, 20), k=3)
-    >>> made.train.x.shape, made.class_names, made.feature_names[0]
+    >>> graphs = load_graphs(matrices, [0, 1] * 30, symmetrise=True, pairs=PairCounts(40, 10, 20), k=3)
+    >>> graphs.train.x.shape, graphs.class_names, graphs.feature_names[0]
     (torch.Size([40, 2, 15]), ('different', 'same'), 'region 0 - region 1')
     """
     check_three_fractions(fractions)
@@ -195,12 +195,12 @@ def _from_array(source: Any, labels: Any, groups: Any, key: str | None) -> Parts
     return [np.asarray(m) for m in array], classes, people, [f"{title}[{i}]" for i in range(len(array))]
 
 
-def _values(name: str, given: Any, rows: int) -> list[object]:
-    wrong = InputError(f"{name} must be one value a graph, got {quoted(given)}")
-    if isinstance(given, str | Path | Mapping) or callable(given) or not isinstance(given, Iterable):
+def _values(name: str, listed: Any, rows: int) -> list[object]:
+    wrong = InputError(f"{name} must be one value a graph, got {quoted(listed)}")
+    if isinstance(listed, str | Path | Mapping) or callable(listed) or not isinstance(listed, Iterable):
         raise wrong
     try:
-        values = given.tolist() if isinstance(given, Tensor | np.ndarray) else list(given)
+        values = listed.tolist() if isinstance(listed, Tensor | np.ndarray) else list(listed)
     except (TypeError, RuntimeError) as error:  # a tensor that is not a plain array
         raise wrong from error
     if not isinstance(values, list):
@@ -215,20 +215,20 @@ def _values(name: str, given: Any, rows: int) -> list[object]:
 def _variable(path: Path, key: str | None, besides: str | None = None) -> Array:
     """One array of a file: the named one, or the only one besides the labels."""
     try:
-        found = _read(regular_file(path))
+        variables = _read(regular_file(path))
     except DataError:
         raise
     # decoders of damaged files raise nearly anything
     except Exception as error:
         raise unreadable(path, error) from error
     if key is None or path.suffix.lower() in (".npy", ".csv"):
-        left = [name for name in found if name != besides]
+        left = [name for name in variables if name != besides]
         if len(left) != 1:
             raise DataError(f"{path} holds {', '.join(map(repr, left)) or 'nothing'}: say which one with key=")
-        return found[left[0]]
-    if key not in found:
-        raise DataError(f"{path} has no variable {key!r}; it has {', '.join(map(repr, found)) or 'none'}")
-    return found[key]
+        return variables[left[0]]
+    if key not in variables:
+        raise DataError(f"{path} has no variable {key!r}; it has {', '.join(map(repr, variables)) or 'none'}")
+    return variables[key]
 
 
 def _read(path: Path) -> dict[str, Array]:
@@ -250,18 +250,18 @@ def _read_mat(path: Path) -> dict[str, Array]:
         content = loadmat(path, simplify_cells=True)
     except NotImplementedError as error:
         raise ValueError("MATLAB's v7.3 format is not supported, save it with save(..., '-v7')") from error
-    found = {}
+    variables = {}
     for name, value in content.items():
         if not name.startswith("__"):
             array = _objects(value) if isinstance(value, list) else np.asarray(value)
             # MATLAB counts the graphs along the last axis
             if array.ndim == 3 and array.shape[0] == array.shape[1] != array.shape[2]:
                 array = np.moveaxis(array, -1, 0)
-            found[name] = array
-    return found
+            variables[name] = array
+    return variables
 
 
 def _objects(values: Sequence[Any]) -> Array:
-    made = np.empty(len(values), dtype=object)
-    made[:] = values
-    return made
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array

@@ -60,7 +60,7 @@ def graph_dataset(
         lower, upper = (torch.from_numpy((limit - mean) / scale).float() for limit in limits)
 
     train, validation, test = (Split(x[part], labels[part]) for part in numbers)
-    made = Dataset(
+    singles = Dataset(
         name=info.name,
         train=train,
         validation=validation,
@@ -76,10 +76,10 @@ def graph_dataset(
         layout=layout,
     )
     if pairs is None:
-        return made
+        return singles
     pools = [Pool(x[part], labels[part], part) for part in numbers]
     return replace(
-        made,
+        singles,
         train=DrawnPairs.from_pool(pools[0], pairs.train, seed),
         validation=draw_held_out_pairs(pools[1], pools[0], pairs.validation, np.random.default_rng([seed, 1])),
         test=draw_held_out_pairs(pools[2], pools[0], pairs.test, np.random.default_rng([seed, 2])),

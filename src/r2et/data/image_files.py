@@ -59,8 +59,8 @@ def load_images(
     ...     (folder / kind).mkdir()
     ...     for number in range(20):
     ...         Image.new("RGB", (9, 8), (number, 0, 0)).save(folder / kind / f"{number}.png")
-    >>> made = load_images(folder, size=4, k=5)
-    >>> made.train.x.shape, made.class_names
+    >>> images = load_images(folder, size=4, k=5)
+    >>> images.train.x.shape, images.class_names
     (torch.Size([28, 3, 4, 4]), ('cat', 'dog'))
     >>> scratch.cleanup()
     """
@@ -93,7 +93,7 @@ def load_images(
 def read_images(paths: Sequence[Path], size: tuple[int, int] | None, mode: str) -> Pixels:
     """Images of one size (N, C, H, W), grey values 0..255."""
     first = _read(paths[0], size, mode)
-    made = np.empty((len(paths), *first.shape), dtype=np.uint8)
+    pixels = np.empty((len(paths), *first.shape), dtype=np.uint8)
     for number, path in enumerate(paths):
         image = _read(path, size, mode)
         if image.shape != first.shape:
@@ -101,8 +101,8 @@ def read_images(paths: Sequence[Path], size: tuple[int, int] | None, mode: str) 
                 f"{path} has {image.shape[1]} x {image.shape[2]} pixels, {paths[0]} has {first.shape[1]} x "
                 f"{first.shape[2]}: pass size=(height, width) to make them equal"
             )
-        made[number] = image
-    return made
+        pixels[number] = image
+    return pixels
 
 
 def _read(path: Path, size: tuple[int, int] | None, mode: str) -> Pixels:

@@ -134,10 +134,10 @@ class GraphLayout:
         """One value an edge (..., edges) as symmetric matrices (..., R, R) with zeros on the diagonal."""
         first, second = self.ends.to(edges.device)
         size = len(self.regions)
-        made = edges.new_zeros(*edges.shape[:-1], size, size)
-        made[..., first, second] = edges
-        made[..., second, first] = edges
-        return made
+        matrices = edges.new_zeros(*edges.shape[:-1], size, size)
+        matrices[..., first, second] = edges
+        matrices[..., second, first] = edges
+        return matrices
 
     def weights(self, x: Tensor) -> Tensor:
         """Inputs (..., edges) as edge weights, in the units of the matrices that came in."""

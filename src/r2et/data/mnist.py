@@ -132,7 +132,7 @@ def mnist_pairs(request: Request) -> Dataset:
     pools = [pool(train, images.train, images.train_y, 0)]
     # numbered after the training images, so that a number is one image
     pools += [pool(test[part], images.test, images.test_y, len(images.train)) for part in held_out]
-    made = [
+    splits = [
         draw_pairs(pool, count, np.random.default_rng([request.seed, number]))
         for number, (pool, count) in enumerate(
             zip(pools, (TRAIN_PAIRS, VALIDATION_PAIRS, TEST_PAIRS), strict=True)
@@ -141,9 +141,9 @@ def mnist_pairs(request: Request) -> Dataset:
     info = request.info
     return Dataset(
         name=info.name,
-        train=made[0],
-        validation=made[1],
-        test=made[2],
+        train=splits[0],
+        validation=splits[1],
+        test=splits[2],
         feature_names=layout.names,
         class_names=PAIR_CLASSES,
         domain=image_domain(layout),
@@ -161,8 +161,8 @@ def mnist_pairs(request: Request) -> Dataset:
 def read_images(paths: tuple[Path, ...]) -> Images:
     """From the four public files, or from the one that stands in for them."""
     if len(paths) == 1:
-        found = read_npz(paths[0], ("x_train", "y_train", "x_test", "y_test"))
-        parts = [(paths[0], name, found[name]) for name in ("x_train", "y_train", "x_test", "y_test")]
+        arrays = read_npz(paths[0], ("x_train", "y_train", "x_test", "y_test"))
+        parts = [(paths[0], name, arrays[name]) for name in ("x_train", "y_train", "x_test", "y_test")]
     else:
         parts = [(path, "its content", read_idx(path)) for path in paths]
     train, test = check_pixels(*parts[0], (28, 28)), check_pixels(*parts[2], (28, 28))

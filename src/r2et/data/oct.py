@@ -43,10 +43,10 @@ def oct_scans(request: Request) -> Dataset:
     check_count("size", size)
     if size > FULL_SIZE:
         raise InputError(f"size must be at most {FULL_SIZE}, the size of the scans, got size={size}")
-    found = read_npz(path, ("x", "y", "patient"))
-    pixels = check_pixels(path, "x", found["x"], (FULL_SIZE, FULL_SIZE))
-    y = check_classes(path, "y", found["y"], len(pixels), 2)
-    patient = found["patient"]
+    arrays = read_npz(path, ("x", "y", "patient"))
+    pixels = check_pixels(path, "x", arrays["x"], (FULL_SIZE, FULL_SIZE))
+    y = check_classes(path, "y", arrays["y"], len(pixels), 2)
+    patient = arrays["patient"]
     if patient.shape != y.shape:
         raise DataError(
             f"{path}: patient must name one patient a scan, got shape {patient.shape} for {len(y)} scans"

@@ -201,10 +201,10 @@ def _make_pairs(a: Pool, b: Pool, first: NDArray[np.int64], second: NDArray[np.i
     def both(name: str) -> Tensor:
         left, right = getattr(a, name), getattr(b, name)
         # filled in place: 4,000 pairs of connectomes are 200 MB, and stack would hold them twice
-        made: Tensor = left.new_empty(len(first), 2, *left.shape[1:])
-        made[:, 0] = left[rows[0]]
-        made[:, 1] = right[rows[1]]
-        return made
+        stacked: Tensor = left.new_empty(len(first), 2, *left.shape[1:])
+        stacked[:, 0] = left[rows[0]]
+        stacked[:, 1] = right[rows[1]]
+        return stacked
 
     members = both("y")
     return Pairs(both("x"), (members[:, 0] == members[:, 1]).long(), members, both("items"))

@@ -183,11 +183,11 @@ def _damage(path: Path, file: RemoteFile) -> str:
 
     for kind, expected in file.checksums.items():
         try:
-            found = str(pooch.file_hash(str(path), alg=kind))
+            checksum = str(pooch.file_hash(str(path), alg=kind))
         except OSError as error:
             raise DataError(f"{path} cannot be read: {error}") from error
-        if found != expected:
-            return f"{kind} {found}, expected {expected}"
+        if checksum != expected:
+            return f"{kind} {checksum}, expected {expected}"
     return ""
 
 

@@ -71,8 +71,8 @@ class Attributions:
                 else:
                     pulls[source] = pulls[source] + back @ matrix.abs()
         # what is not far above the smallest number has few digits left
-        found = ROUNDING * self.mean(Box(total, total)).center + SMALLEST
-        return found * (1 + self.x.abs()) if self.times_input else found
+        floor = ROUNDING * self.mean(Box(total, total)).center + SMALLEST
+        return floor * (1 + self.x.abs()) if self.times_input else floor
 
     def unsure_at_x(self) -> Tensor:
         """How far `gradient` may be from PyTorch's: at a hinge, or above softplus's switch, (N, n)."""
@@ -159,13 +159,13 @@ class Enclosed:
         """Upper bounds of ||H (a e_i + b e_j) + shift|| on each ball, (N, D, T)."""
         if self.flat and shift is None:
             return i.new_zeros(*i.shape, len(self.balls), dtype=a.dtype)
-        found = []
+        norms = []
         for piece in self.pieces(i.shape[1]):
             tangent = self.tangents(i[:, piece], a[:, piece], j[:, piece], b[:, piece])
             repeated = tangent.repeat_interleave(self.of.copies, 0)
             added = None if shift is None else (shift[0][:, piece], shift[1][:, piece])
-            found.append(torch.stack([self._norm(ball, repeated, added) for ball in self.balls], 2))
-        return torch.cat(found, 1)
+            norms.append(torch.stack([self._norm(ball, repeated, added) for ball in self.balls], 2))
+        return torch.cat(norms, 1)
 
     def _norm(self, ball: Ball, tangent: Tensor, shift: tuple[Tensor, Tensor] | None) -> Tensor:
         """An upper bound of ||H d + shift|| on a ball, (N, D), for tangents (N * copies, D, K)."""

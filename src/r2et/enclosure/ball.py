@@ -57,7 +57,7 @@ class Ball:
     @cached_property
     def _bands(self) -> dict[int, tuple[Band, Band]]:
         """For layers that read the input alone, bands of what multiplies tangents, and of the slope."""
-        found = {}
+        bands = {}
         for number, layer in enumerate(self.network.layers):
             if layer.activation is not None and set(layer.matrices) == {INPUT}:
                 at = self.inner[number], self.spreads[number] * (1 + INFLATION)
@@ -65,8 +65,8 @@ class Ball:
                 bend = band(known.curvature, *at).times(pull)
                 steepest = torch.stack(known.curvature(at[0] - at[1], at[0] + at[1])).abs().amax(0)
                 bend = Band(bend.center, bend.tilt, bend.radius + pull.radius * steepest * (1 + INFLATION))
-                found[number] = bend, band(known.slope, *at)
-        return found
+                bands[number] = bend, band(known.slope, *at)
+        return bands
 
     def product(self, tangent: Tensor) -> Box:
         """The box of v with H d = base^T v, (N, D, K), for tangents base @ d (N, D, K)."""
@@ -85,10 +85,10 @@ class Ball:
         tangents: list[Box | Tensor] = []
         passed: dict[int, Box] = {}
         for number, layer in enumerate(network.layers):
-            found = _gather(network, number, layer, passed, tangent)
-            tangents.append(found)
+            reached = _gather(network, number, layer, passed, tangent)
+            tangents.append(reached)
             if number in network.inner or self.weights is not None:
-                passed[number] = _scaled(found, self.slopes[number])
+                passed[number] = _scaled(reached, self.slopes[number])
         cotangents: list[Box | None] = [None] * len(network.layers)
         result = _Blocks(network, tangent)
         tilts: dict[int, Tensor] = {}
@@ -98,13 +98,13 @@ class Ball:
         for number in reversed(range(len(network.layers))):
             arriving, reached = cotangents[number], tangents[number]
             if number in bands and not isinstance(reached, Box):
-                found, tilts[number] = self._tilted(number, bands[number], reached, arriving)
+                back, tilts[number] = self._tilted(number, bands[number], reached, arriving)
             else:
-                found = _scaled(reached, self.bends[number])
+                back = _scaled(reached, self.bends[number])
                 if arriving is not None:
-                    found = found.plus(arriving.times(_row(self.slopes[number])))
-            _send_back(network.layers[number], found, cotangents)
-            result.add(number, found)
+                    back = back.plus(arriving.times(_row(self.slopes[number])))
+            _send_back(network.layers[number], back, cotangents)
+            result.add(number, back)
         tilt = torch.cat([tilts.get(n, tangent.new_zeros(1)).expand(tangent[..., b].shape) for n, b in blocks], -1)
         return result.box(), tilt
 
@@ -112,7 +112,7 @@ class Ball:
         self, number: int, bands: tuple[Band, Band], tangent: Tensor, arriving: Box | None
     ) -> tuple[Box, Tensor]:
         """sigma'' p tau + sigma' u of one layer as a box and a tilt, (N, D, m)."""
-        bend, slope = (Band(*(part.unsqueeze(1) for part in found)) for found in bands)
+        bend, slope = (Band(*(part.unsqueeze(1) for part in of_layer)) for of_layer in bands)
         center, tilt, radius = tangent * bend.center, tangent * bend.tilt, tangent.abs() * bend.radius
         if arriving is not None:
             steepest = _row(self.slopes[number]).magnitude
@@ -173,18 +173,18 @@ def _gather(network: Network, number: int, layer: Layer, passed: dict[int, Box],
     direct = tangent[..., network.blocks[number]] if number in network.blocks else None
     if direct is not None and len(layer.matrices) == 1:
         return direct
-    found = None if direct is None else Box.point(direct)
+    gathered = None if direct is None else Box.point(direct)
     for source, matrix in layer.matrices.items():
         if source != INPUT:
-            found = passed[source].mapped(matrix.T, matrix.abs().T).plus(found)
-    assert found is not None
-    return found
+            gathered = passed[source].mapped(matrix.T, matrix.abs().T).plus(gathered)
+    assert gathered is not None
+    return gathered
 
 
-def _send_back(layer: Layer, found: Box, cotangents: list[Box | None]) -> None:
+def _send_back(layer: Layer, back: Box, cotangents: list[Box | None]) -> None:
     for source, matrix in layer.matrices.items():
         if source != INPUT:
-            cotangents[source] = found.mapped(matrix, matrix.abs()).plus(cotangents[source])
+            cotangents[source] = back.mapped(matrix, matrix.abs()).plus(cotangents[source])
 
 
 class _Blocks:
@@ -199,13 +199,13 @@ class _Blocks:
             self.parts[number] = box.plus(self.parts.get(number))
 
     def box(self) -> Box:
-        found = []
+        parts = []
         for number, block in self.network.blocks.items():
             empty = self.like[..., block].new_zeros(*self.like.shape[:-1], block.stop - block.start)
-            found.append(self.parts.get(number, Box(empty, empty)))
-        if len(found) == 1:
-            return found[0]
-        return Box(torch.cat([part.center for part in found], -1), torch.cat([part.radius for part in found], -1))
+            parts.append(self.parts.get(number, Box(empty, empty)))
+        if len(parts) == 1:
+            return parts[0]
+        return Box(torch.cat([part.center for part in parts], -1), torch.cat([part.radius for part in parts], -1))
 
 
 def march(network: Network, x: Tensor, head: Head, times: Tensor, frozen: bool = False) -> Iterator[Ball]:
@@ -232,9 +232,9 @@ def march(network: Network, x: Tensor, head: Head, times: Tensor, frozen: bool =
         jacobians: list[Box | None] = []
         lengths: list[Tensor] = []
         for number, layer in enumerate(network.layers):
-            found = jacobian(network, number, layer.matrices, slopes, jacobians, len(x))
-            jacobians.append(found)
-            lengths.append(row_norms(network, number, found, len(x)))
+            derivative = jacobian(network, number, layer.matrices, slopes, jacobians, len(x))
+            jacobians.append(derivative)
+            lengths.append(row_norms(network, number, derivative, len(x)))
             spreads[number] = spreads[number] + step * lengths[number]
             wide = spreads[number] * (0.0 if frozen else 1 + INFLATION)
             ends = inner[number] - wide, inner[number] + wide
@@ -273,16 +273,16 @@ def _reverse(network: Network, head: Head, slopes: list[Box], slope: Box) -> tup
         pulls[source] = _pull(slope, matrix).plus(pulls[source])
     if len(network.layers) in network.blocks:
         result.add(len(network.layers), _pull(slope, head.rows))
-    found: list[Box] = []
+    reversed_pulls: list[Box] = []
     for number in reversed(range(len(network.layers))):
         pull = pulls[number]
         if pull is None:
             pull = Box.point(torch.zeros_like(slopes[number].center))
-        found.append(pull)
+        reversed_pulls.append(pull)
         back = pull.exact_times(slopes[number])
         _send_back(network.layers[number], back, pulls)
         result.add(number, back)
-    return found[::-1], result.box()
+    return reversed_pulls[::-1], result.box()
 
 
 def _inflated(ends: tuple[Tensor, Tensor]) -> Box:

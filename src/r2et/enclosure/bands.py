@@ -37,8 +37,8 @@ def band(values: Range, z: Tensor, spread: Tensor) -> Band:
     >>> def square(lower, upper):
     ...     ends = torch.stack([lower**2, upper**2])
     ...     return torch.where((lower < 0) & (upper > 0), 0.0, ends.amin(0)), ends.amax(0)
-    >>> found = band(square, torch.tensor([[3.0]]), torch.tensor([[1.0]]))
-    >>> float(found.tilt), bool(found.radius < 2)            # the range alone is 9 +- 7
+    >>> around = band(square, torch.tensor([[3.0]]), torch.tensor([[1.0]]))
+    >>> float(around.tilt), bool(around.radius < 2)            # the range alone is 9 +- 7
     (6.0, True)
     """
     cuts = torch.linspace(-1, 1, PARTS + 1, dtype=z.dtype, device=z.device).reshape(-1, 1, 1) * spread

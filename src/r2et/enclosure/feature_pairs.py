@@ -72,9 +72,9 @@ class FeaturePairs:
         by_salient = pairs.sort(2).values[:, :, :most].sort(1).values
         by_other = pairs.sort(1).values[:, :most, :].sort(2).values
         steps = torch.arange(most, device=radii.device)
-        found = torch.maximum(by_salient[:, steps, steps], by_other[:, steps, steps])
-        never = found.new_full((len(found), k - most), torch.inf)
-        return torch.cat([found, never], 1)
+        limits = torch.maximum(by_salient[:, steps, steps], by_other[:, steps, steps])
+        never = limits.new_full((len(limits), k - most), torch.inf)
+        return torch.cat([limits, never], 1)
 
 
 def first_order_radii(pairs: FeaturePairs, rows: Tensor) -> Tensor:

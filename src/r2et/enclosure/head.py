@@ -88,8 +88,8 @@ def head(network: Network, logits: Tensor, target: Tensor, score: Score, runner_
         return combination(network, logits, (2 * chosen - 1).unsqueeze(1))
     weights = logits.masked_fill(chosen.bool(), -torch.inf).softmax(1)
     rows = torch.eye(classes).to(logits) - weights.unsqueeze(1)
-    found = combination(network, logits, rows)
-    return Head(found.rows, found.matrices, found.outputs, ~chosen.bool())
+    linear = combination(network, logits, rows)
+    return Head(linear.rows, linear.matrices, linear.outputs, ~chosen.bool())
 
 
 def combination(network: Network, logits: Tensor, rows: Tensor) -> Head:

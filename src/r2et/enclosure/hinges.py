@@ -22,8 +22,8 @@ def hinge_distances(network: Network, x: Tensor) -> Tensor:
         network: piecewise linear.
         x: (N, n), float64.
     """
-    found = [_distance(gap, towards) for gap, towards in _hinges(network, x)]
-    return torch.cat([x.new_full((len(x), 1), torch.inf), *found], 1)
+    distances = [_distance(gap, towards) for gap, towards in _hinges(network, x)]
+    return torch.cat([x.new_full((len(x), 1), torch.inf), *distances], 1)
 
 
 def nearest_hinges(
@@ -66,12 +66,12 @@ def _hinges(network: Network, x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     jacobians: list[Box | None] = []
     for number, layer in enumerate(network.layers):
         z = preactivation(layer, values)
-        found = jacobian(network, number, layer.matrices, slopes, jacobians, len(x))
-        jacobians.append(found)
+        derivative = jacobian(network, number, layer.matrices, slopes, jacobians, len(x))
+        jacobians.append(derivative)
         rows = (
             network.base[network.blocks[number]].expand(len(x), -1, -1)
-            if found is None
-            else found.center @ network.base
+            if derivative is None
+            else derivative.center @ network.base
         )
         assert layer.activation is not None
         if not layer.activation.smooth:

@@ -148,10 +148,10 @@ class _Reader:
                 )
             return self._source(INPUT, self.shape)
         if node.op == "get_attr":
-            found: Any = self.root
+            attribute: Any = self.root
             for part in str(node.target).split("."):
-                found = getattr(found, part)
-            return self._constant(found) if isinstance(found, Tensor) else found
+                attribute = getattr(attribute, part)
+            return self._constant(attribute) if isinstance(attribute, Tensor) else attribute
         args = fx.node.map_arg(node.args, lambda n: values[n])
         kwargs = fx.node.map_arg(node.kwargs, lambda n: values[n])
         self._check_in_place(node)
@@ -202,8 +202,8 @@ class _Reader:
         identity = torch.eye(size, dtype=torch.float64, device=like.device).reshape(size, *shape)
         return Affine({number: identity}, identity.new_zeros(1, *shape))
 
-    def _activate(self, name: str, found: EnclosedActivation, z: Affine) -> Affine:
-        self.layers.append(_layer(name, found, z))
+    def _activate(self, name: str, activation: EnclosedActivation, z: Affine) -> Affine:
+        self.layers.append(_layer(name, activation, z))
         return self._source(len(self.layers) - 1, z.bias.shape[1:])
 
     def _module(self, name: str, layer: Any, z: Any) -> Any:
@@ -308,15 +308,15 @@ class _Reader:
                 )
             return first.plus(second, sign)
         if isinstance(first, Affine):
-            found = Affine(first.terms, first.bias + sign * second)
+            total = Affine(first.terms, first.bias + sign * second)
         else:
-            found = Affine({s: sign * matrix for s, matrix in second.terms.items()}, first + sign * second.bias)
-        if any(matrix.shape[1:] != found.bias.shape[1:] for matrix in found.terms.values()):
+            total = Affine({s: sign * matrix for s, matrix in second.terms.items()}, first + sign * second.bias)
+        if any(matrix.shape[1:] != total.bias.shape[1:] for matrix in total.terms.values()):
             raise ModelError(
-                f"a constant turns values of shape {tuple(next(iter(found.terms.values())).shape[1:])} "
-                f"into {tuple(found.bias.shape[1:])}: a certificate needs equal shapes"
+                f"a constant turns values of shape {tuple(next(iter(total.terms.values())).shape[1:])} "
+                f"into {tuple(total.bias.shape[1:])}: a certificate needs equal shapes"
             )
-        return found
+        return total
 
     @staticmethod
     def _size(node: fx.Node, z: Affine, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -353,15 +353,15 @@ def _name(node: fx.Node) -> str:
 
 
 def _flat(values: Any) -> list[Any]:
-    found = []
+    leaves = []
     for value in values:
-        found += _flat(value) if isinstance(value, (tuple, list, torch.Size)) else [value]
-    return found
+        leaves += _flat(value) if isinstance(value, (tuple, list, torch.Size)) else [value]
+    return leaves
 
 
-def _layer(name: str, found: EnclosedActivation | None, z: Affine) -> Layer:
+def _layer(name: str, activation: EnclosedActivation | None, z: Affine) -> Layer:
     return Layer(
-        name, found, {s: matrix.flatten(1).T.contiguous() for s, matrix in z.terms.items()}, z.bias.flatten()
+        name, activation, {s: matrix.flatten(1).T.contiguous() for s, matrix in z.terms.items()}, z.bias.flatten()
     )
 
 

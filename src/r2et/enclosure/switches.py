@@ -24,22 +24,22 @@ def model_error(
     one sign, so that differences of errors stay within one jump.
     """
     known = [layer.activation for layer in network.layers if layer.activation is not None]
-    jumps = [found.value_error(upper) for found, (_, upper) in zip(known, ranges, strict=True)]
+    jumps = [activation.value_error(upper) for activation, (_, upper) in zip(known, ranges, strict=True)]
     if all(jump is None or not (jump > 0).any() for jump in jumps):
         return heights.new_zeros(len(heights)), torch.zeros_like(heights)
     of_value: list[Tensor] = []
     of_tangent: list[Tensor] = []
-    for number, (layer, found) in enumerate(zip(network.layers, known, strict=True)):
+    for number, (layer, activation) in enumerate(zip(network.layers, known, strict=True)):
         lower, upper = ranges[number]
         value, tangent = torch.zeros_like(upper), torch.zeros_like(upper)
         for source, matrix in layer.matrices.items():
             if source != INPUT:
                 value = value + of_value[source] @ matrix.abs().T
                 tangent = tangent + of_tangent[source] @ matrix.abs().T
-        steep = torch.stack(found.slope(lower - value, upper + value)).abs().amax(0)
-        bent = torch.stack(found.curvature(lower - value, upper + value)).abs().amax(0)
+        steep = torch.stack(activation.slope(lower - value, upper + value)).abs().amax(0)
+        bent = torch.stack(activation.curvature(lower - value, upper + value)).abs().amax(0)
         moved, turned = steep * value, bent * value
-        jump, kink = found.value_error(upper + value), found.slope_error(upper + value)
+        jump, kink = activation.value_error(upper + value), activation.slope_error(upper + value)
         if jump is not None and kink is not None:
             moved, turned = moved + jump, turned + kink
         of_value.append(moved)

@@ -48,10 +48,10 @@ def describe_activation(layer: nn.Module) -> dict[str, Any]:
     {'activation': 'softplus', 'beta': 2.0}
     """
     names = {kind: name for name, kind in ACTIVATIONS.items()}
-    found: dict[str, Any] = {"activation": names.get(type(layer))}
+    settings: dict[str, Any] = {"activation": names.get(type(layer))}
     if isinstance(layer, nn.Softplus):
-        found["beta"] = float(layer.beta)
-    return found
+        settings["beta"] = float(layer.beta)
+    return settings
 
 
 def confirmed(model: nn.Module, build: type[nn.Module], settings: dict[str, Any]) -> dict[str, Any]:
@@ -84,13 +84,13 @@ def whole_numbers(name: str, values: Sequence[int], length: int | None = None) -
     r2et.errors.InputError: filters must be a list of 2 whole numbers, got filters=16
     """
     listed = isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping)
-    found = list(values) if listed and getattr(values, "ndim", 1) == 1 else []
-    if len(found) == 0 or (length is not None and len(found) != length):
+    numbers = list(values) if listed and getattr(values, "ndim", 1) == 1 else []
+    if len(numbers) == 0 or (length is not None and len(numbers) != length):
         many = "" if length is None else f"{length} "
         raise InputError(f"{name} must be a list of {many}whole numbers, got {name}={quoted(values)}")
-    for value in found:
+    for value in numbers:
         check_count(name, value)
-    return [int(value) for value in found]
+    return [int(value) for value in numbers]
 
 
 def check_layers(model: str, *sizes: int) -> None:

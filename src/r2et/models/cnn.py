@@ -99,7 +99,7 @@ class CNN(nn.Module):
         """What `r2et.models.create` needs to build this model again; read off the layers that are there."""
         convolutions = [layer for layer in self.features if isinstance(layer, nn.Conv2d)]
         dense = [layer for layer in self.dense if isinstance(layer, nn.Linear)]
-        found = {
+        settings = {
             "channels": convolutions[0].in_channels,
             "size": list(self.image[1:]),
             "classes": dense[-1].out_features,
@@ -108,4 +108,4 @@ class CNN(nn.Module):
             "pool": "avg" if isinstance(self.features[2], nn.AvgPool2d) else "max",
             **describe_activation(self.features[1]),
         }
-        return confirmed(self, CNN, found)
+        return confirmed(self, CNN, settings)

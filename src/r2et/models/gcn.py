@@ -139,7 +139,7 @@ class GCN(nn.Module):
     @property
     def architecture(self) -> dict[str, Any]:
         """What `r2et.models.create` needs to build this model again; read off the layers that are there."""
-        found = {
+        settings = {
             "nodes": self.nodes,
             "classes": None if self.head is None else self.head.out_features,
             "hidden": self.first.out_features,
@@ -148,4 +148,4 @@ class GCN(nn.Module):
             "self_loops": self.self_loops,
             **describe_activation(self.activation),
         }
-        return confirmed(self, GCN, found)
+        return confirmed(self, GCN, settings)

@@ -56,13 +56,13 @@ class MLP(nn.Sequential):
     def architecture(self) -> dict[str, Any]:
         """What `r2et.models.create` needs to build this model again; read off the layers that are there."""
         linear, between = list(self)[::2], list(self)[1::2]
-        found: dict[str, Any] = {}
+        settings: dict[str, Any] = {}
         if all(type(layer) is nn.Linear for layer in linear):
-            found = {
+            settings = {
                 "features": linear[0].in_features,
                 "classes": linear[-1].out_features,
                 "hidden": [layer.out_features for layer in linear[:-1]],
             }
         if between:
-            found |= describe_activation(between[0])
-        return confirmed(self, MLP, found)
+            settings |= describe_activation(between[0])
+        return confirmed(self, MLP, settings)

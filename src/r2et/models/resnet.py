@@ -163,12 +163,12 @@ class ResNet(nn.Module):
         ['fc.weight', 'fc.bias']
         """
         own = self.state_dict()
-        given = _read(weights)
+        loaded = _read(weights)
         kept = []
-        adapted = given
-        if _shapes(own, "fc.") != _shapes(given, "fc."):
+        adapted = loaded
+        if _shapes(own, "fc.") != _shapes(loaded, "fc."):
             kept = list(_shapes(own, "fc."))
-            adapted = {name: value for name, value in given.items() if not name.startswith("fc.")}
+            adapted = {name: value for name, value in loaded.items() if not name.startswith("fc.")}
             adapted |= {name: own[name] for name in kept}
         if self.conv1.in_channels == 1 and "conv1.weight" in adapted:
             adapted["conv1.weight"] = adapted["conv1.weight"].sum(1, keepdim=True)
@@ -193,7 +193,7 @@ class ResNet(nn.Module):
     def architecture(self) -> dict[str, Any]:
         """What `r2et.models.create` needs to build this model again; read off the layers that are there."""
         stages: list[Any] = [self.get_submodule(name) for name in self.stages]
-        found = {
+        settings = {
             "channels": self.conv1.in_channels,
             "classes": self.fc.out_features if isinstance(self.fc, nn.Linear) else None,
             "widths": [stage[-1].conv2.out_channels for stage in stages],
@@ -201,7 +201,7 @@ class ResNet(nn.Module):
             "stem": "large" if isinstance(self.maxpool, nn.MaxPool2d) else "small",
             **describe_activation(self.activation),
         }
-        return confirmed(self, ResNet, found)
+        return confirmed(self, ResNet, settings)
 
 
 def _read(weights: Mapping[str, Tensor] | str | os.PathLike[str]) -> dict[str, Tensor]:

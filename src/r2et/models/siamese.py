@@ -125,13 +125,13 @@ class SingleInput(nn.Module):
     @property
     def architecture(self) -> dict[str, Any]:
         """What `r2et.models.create` needs to build this model again."""
-        found = {
+        settings = {
             "embedding": self.embedding,
             "width": self.head.in_features,
             "classes": self.head.out_features,
             "retrain": self.retrain,
         }
-        return confirmed(self, SingleInput, found) | {"embedding": _describe(self.embedding)}
+        return confirmed(self, SingleInput, settings) | {"embedding": _describe(self.embedding)}
 
 
 def cosine_similarity(first: Tensor, second: Tensor) -> Tensor:

@@ -83,7 +83,7 @@ def run_cell(data_name: str, net: str, work: Path) -> dict[str, Any]:
         few[name] = {
             f"{r:g}": float(result.precision[:FEW_ROWS].mean()) for r, result in zip(radii, results, strict=True)
         }
-    # one cone program a step and sample: fewer inputs, compared with the others on the same ones
+    # one cone program per step and sample: fewer inputs, compared with the others on the same ones
     started = time.process_time()
     results = TrustRegion(k=K, radius=1.0, steps=STEPS)(model, x[:FEW_ROWS], seed=0, radii=RADII)
     seconds["TrustRegion"] = time.process_time() - started

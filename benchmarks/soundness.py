@@ -22,7 +22,7 @@ ROWS = 10
 SHARE, CONTROL_SHARE = 0.999, 3.0
 #: random directions for each number of displaced features
 DRAWS = 24
-#: MinimalFlip looks so many times the largest certified radius of a network far, and at least so far
+#: MinimalFlip looks this many times the largest certified radius of a network far, and at least this far
 FAR, LEAST_FAR = 4.0, 1e-3
 
 

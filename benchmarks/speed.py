@@ -162,7 +162,7 @@ def batched_attack() -> dict[str, Any]:
         model = r2et.models.MLP(28, 2)
     batch = ERAttack(k=8, radius=1.0, steps=1000)
     alone = ERAttack(k=8, radius=1.0, steps=100)
-    # sample-steps a second: 1000 x 1000 in one call of the batch, 100 in one call of a single sample
+    # sample-steps per second: 1000 x 1000 in one call of the batch, 100 in one call of a single sample
     measured = ratio(lambda: alone(model, x[:1]) and None, lambda: batch(model, x) and None, 3, 1)
     scale = 1000 * 1000 / 100
     return {

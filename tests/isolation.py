@@ -250,7 +250,7 @@ SHARED: tuple[Callable[[], Undo], ...] = (
 
 
 def prepare() -> None:
-    """Once a process: what tests rely on, whatever shell it was started from."""
+    """Once per process: what tests rely on, whatever shell it was started from."""
     for name in [name for name in os.environ if name.startswith(FOREIGN)]:
         del os.environ[name]
     os.environ["MPLBACKEND"] = "agg"

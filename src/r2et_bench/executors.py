@@ -169,7 +169,7 @@ def _start(processes: int, quiet: dict[str, Any]) -> None:
 
 
 def _context() -> BaseContext:
-    """Forked from a server that has imported torch already, where the system can: a process a job costs little."""
+    """Forked from a server that has imported torch, where the system can: a process per job costs little."""
     if sys.platform == "win32":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")

@@ -69,7 +69,7 @@ def save(figure: "Figure", path: Path) -> None:
 
 
 def correlation(results: Results, store: Store) -> "Figure":
-    """Iterations to the first flip against thickness and Hessian norm, one row a model (Fig. 2 and 4).
+    """Iterations to the first flip against thickness and Hessian norm, one row per model (Fig. 2 and 4).
 
     As in the paper: several methods on the first data set, R2ET on the others.
     """
@@ -183,7 +183,7 @@ def kprime(results: Results, store: Store) -> "Figure":
 
 
 def magnitude(results: Results, store: Store) -> "Figure":
-    """Vanilla's mean gradient magnitude by rank, one panel a data set (Fig. 8)."""
+    """Vanilla's mean gradient magnitude by rank, one panel per data set (Fig. 8)."""
     rows = [row for row in results.main() if row.method == "vanilla" and row.first("magnitude/rank")]
     _check(rows, "magnitude")
     figure, axes, first = _panels(len(rows), 4, 2.8, 2.4)
@@ -207,7 +207,7 @@ def magnitude(results: Results, store: Store) -> "Figure":
 
 
 def time(results: Results, store: Store) -> "Figure":
-    """Time of an epoch over that of Vanilla, one bar a method and data set."""
+    """Time of an epoch over that of Vanilla, one bar per method and data set."""
     costs: dict[str, dict[str, float]] = {}
     for data in results.data:
         vanilla = results.row(data, "vanilla")
@@ -281,7 +281,7 @@ def _grid(rows: int, columns: int, width: float, height: float) -> "tuple[Figure
 
 
 def _panels(count: int, most: int, width: float, height: float) -> "tuple[Figure, list[Axes], list[Axes]]":
-    """So many panels, at most `most` in a row: all of them, and those that begin a row."""
+    """`count` panels, at most `most` in a row: all of them, and those that begin a row."""
     columns = min(most, count)
     figure, axes = _grid(-(-count // columns), columns, width, height)
     flat = [axis for line in axes for axis in line]

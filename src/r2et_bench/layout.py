@@ -57,7 +57,7 @@ class Section:
         data: its name.
         title: as printed.
         columns: titles.
-        rows: title of the method and one entry a column.
+        rows: title of the method and one entry per column.
         notes: sentences below.
     """
 
@@ -87,7 +87,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Table:
-    """A table: one section a data set."""
+    """A table: one section per data set."""
 
     number: str
     title: str

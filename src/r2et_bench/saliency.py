@@ -26,7 +26,7 @@ PICTURED = 16
 def saliency(results: Results, store: Store, method: str = "vanilla") -> "Figure":
     """Explanations of one test input before and after ERAttack (Fig. 3 and 5).
 
-    Of images one row a method; of graphs the edges of one method as a circle.
+    Of images one row per method; of graphs the edges of one method as a circle.
     """
     for data in results.data:
         models = _models(results, store, data)

@@ -90,7 +90,7 @@ def write_cifar_whole(path: Path, arrays: dict[str, np.ndarray] | None = None, d
 
 
 def oct_arrays(patients: int = 80, size: int = 128) -> dict[str, np.ndarray]:
-    """One to five scans a patient, who has one diagnosis; each scan says in its first pixels whose it is."""
+    """One to five scans per patient, who has one diagnosis; each scan says in its first pixels whose it is."""
     rng = np.random.default_rng(4)
     patient = np.repeat(np.arange(patients), rng.integers(1, 6, patients))
     rng.shuffle(patient)

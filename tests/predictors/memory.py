@@ -13,7 +13,7 @@ def peak() -> int:
 
 @contextlib.contextmanager
 def little_memory(most: int = 2**27):
-    """The peak of the process does not rise by more than so many bytes."""
+    """The peak of the process does not rise by more than this many bytes."""
     before = peak()
     yield
     assert peak() - before < most

@@ -122,7 +122,7 @@ def mat_bomb() -> bytes:
 
 
 def mat_cell(entries: int) -> bytes:
-    """A MATLAB file with one empty cell array, which announces so many entries: scipy takes their memory first."""
+    """A MATLAB file with one empty cell array that announces this many entries: scipy takes their memory first."""
 
     def element(kind: int, content: bytes) -> bytes:
         return struct.pack("<II", kind, len(content)) + content + bytes(-len(content) % 8)

@@ -47,7 +47,7 @@ CONNECTOMES = ManualFile(
     )
 )
 def abide(request: Request) -> Dataset:
-    """People split 70:15:15; then 4,000 pairs an epoch, or with `pairs=False` single graphs.
+    """People split 70:15:15; then 4,000 pairs per epoch, or with `pairs=False` single graphs.
 
     Nobody from 13 to 18 years (both excluded) is in the age groups. An edge lies between -1 and 1.
     """

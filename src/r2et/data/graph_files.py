@@ -53,7 +53,7 @@ def load_graphs(
 
     Args:
         source: an array (M, R, R); a .npy, .npz or .mat file with such an array (.mat also (R, R, M) or a cell of
-            matrices); or a folder with one matrix a file (.npy, .npz, .mat, or .csv without a header).
+            matrices); or a folder with one matrix per file (.npy, .npz, .mat, or .csv without a header).
         labels: the class of each graph. For an array or a file: M values; for a .npz or .mat file also the name of
             a variable in it. For a folder: a CSV file with the columns `file` and `label`, a dict from file name
             to class, or None if each class has a sub-folder of its own.
@@ -61,7 +61,7 @@ def load_graphs(
         region_names: of the R nodes.
         symmetrise: replace each matrix by the mean of itself and its transpose; without it, one that is not
             symmetric is refused.
-        pairs: how many pairs to make; True: 4,000 an epoch, 300, 600 (App. B.1). False: single graphs.
+        pairs: how many pairs to make; True: 4,000 per epoch, 300, 600 (App. B.1). False: single graphs.
         fractions: of the graphs in train, validation and test.
         groups: what must not be torn apart by the split, such as the graphs of one person: M values for an array
             or a file; a function of the path or a CSV file with the columns `file` and `group` for a folder.

@@ -37,7 +37,7 @@ def graph_dataset(
         info: name, texts and preset k.
         edges: (M, n), the upper triangle of each matrix, row by row.
         y: class numbers (M,).
-        class_names: one a class.
+        class_names: one per class.
         regions: names of the R nodes, R (R - 1) / 2 = n.
         seed: of the split and of the pairs.
         pairs: how many to make (App. B.1): two training graphs, or a held-out graph with a training graph. None:

@@ -1,4 +1,4 @@
-"""People's own images: one sub-folder a class."""
+"""People's own images: one sub-folder per class."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,7 +33,7 @@ def load_images(
     k: int = 50,
     name: str | None = None,
 ) -> Dataset:
-    """A data set from images in one sub-folder a class (PNG, JPEG, BMP, GIF, TIFF, WebP, PGM, PPM; 8 bits).
+    """A data set from images in one sub-folder per class (PNG, JPEG, BMP, GIF, TIFF, WebP, PGM, PPM; 8 bits).
 
     Channels are standardised on train; the domain is that of pixels from 0 to 1.
 

@@ -63,10 +63,10 @@ def image_dataset(
     Args:
         info: name, texts and preset k.
         parts: of train, validation and test: images (N, C, H, W) of grey values 0..255 and class numbers (N,).
-        class_names: one a class.
+        class_names: one per class.
         statistics: mean and standard deviation of each channel, where they are an agreed convention. None: those
             of train.
-        shift: training images are mirrored, and shifted by up to so many pixels, anew in each epoch; 0 = neither.
+        shift: training images are mirrored, and shifted by up to this many pixels, anew in each epoch; 0: neither.
     """
     channels, height, width = parts[0][0].shape[1:]
     mean, std = statistics or channel_statistics(parts[0][0])

@@ -131,7 +131,7 @@ class GraphLayout:
         return tuple(f"{self.regions[i]} - {self.regions[j]}" for i, j in zip(first, second, strict=True))
 
     def matrix(self, edges: Tensor) -> Tensor:
-        """One value an edge (..., edges) as symmetric matrices (..., R, R) with zeros on the diagonal."""
+        """One value per edge (..., edges) as symmetric matrices (..., R, R) with zeros on the diagonal."""
         first, second = self.ends.to(edges.device)
         size = len(self.regions)
         matrices = edges.new_zeros(*edges.shape[:-1], size, size)

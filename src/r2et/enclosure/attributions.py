@@ -177,7 +177,7 @@ class Enclosed:
         return torch.minimum(plain, norm_bound(self.of.network, self.of.mean(box), shift, tilts))
 
     def pieces(self, count: int) -> list[slice]:
-        """Slices of so many functionals that what is kept for one slice stays small."""
+        """Slices of functionals, few enough that what is kept for one slice stays small."""
         widest = max([len(self.of.network.base), *(len(layer.bias) for layer in self.of.network.layers)])
         size = max(1, ENTRIES_AT_ONCE // (len(self.of.points) * widest))
         return [slice(start, start + size) for start in range(0, count, size)]

@@ -25,7 +25,7 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 
 
 def activation_maker(activation: str, beta: float | None) -> Callable[[], nn.Module]:
-    """Check the settings of an activation once; what comes back makes one layer a call.
+    """Check the settings of an activation once; what comes back makes one layer per call.
 
     The layers are never in-place: that would break the double backward of an explanation's derivative.
 
@@ -75,7 +75,7 @@ def _layers(model: nn.Module) -> list[tuple[str, str]]:
 
 
 def whole_numbers(name: str, values: Sequence[int], length: int | None = None) -> list[int]:
-    """Whole numbers of at least 1, one a layer; exactly so many, if a length is given.
+    """Whole numbers of at least 1, one per layer; exactly `length` of them, if it is not None.
 
     >>> whole_numbers("filters", (16, 32), 2)
     [16, 32]

@@ -25,8 +25,8 @@ class GCN(nn.Module):
 
     (N, edges) -> (N, embedding), or logits (N, classes) with `classes`. The input of one graph is the upper
     triangle of its symmetric matrix A of edge weights, row by row without the diagonal (the order of
-    `torch.triu_indices` and `numpy.triu_indices`), so an explanation has one score an edge. The features of a node
-    are its connection profile, its row of A:
+    `torch.triu_indices` and `numpy.triu_indices`), so an explanation has one score per edge. The features of a
+    node are its connection profile, its row of A:
 
         Â = I + D^-1/2 A D^-1/2,   z = mean over nodes of (Â act(Â A W_1 + b_1) W_2 + b_2)
 

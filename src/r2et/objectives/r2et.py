@@ -48,7 +48,7 @@ class R2ET(Regularised):
         direction: of the finite difference: "gradient" (the paper's), "random", or "adversarial", the direction of
             the fastest change, which costs about half as much again. None = "random" if scale-free, else
             "gradient".
-        every: regularise every so many steps, with as many times the weight.
+        every: regularise once in this many steps, with as many times the weight.
         curvature_fraction: share of the batch that the curvature is measured on.
         difference: length of the finite difference (kappa in Table 4).
 
@@ -122,7 +122,7 @@ class DirectThickness(Regularised):
         k: size of the salient set.
         weight: of the thickness (lambda).
         neighbours: the distribution D; None = uniform in a ball of radius 0.1.
-        samples: neighbours a sample and step (M_1).
+        samples: neighbours per sample and step (M_1).
         steps: points on the path to each (M_2).
 
     >>> model = torch.nn.Sequential(torch.nn.Linear(9, 8), torch.nn.Softplus(), torch.nn.Linear(8, 2))

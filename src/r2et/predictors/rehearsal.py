@@ -218,7 +218,7 @@ def _attention(arguments: Mapping[str, Any]) -> bool:
 
 
 def _batch_norm(arguments: Mapping[str, Any]) -> bool:
-    """A number a channel in each tensor, and something to normalise."""
+    """A number per channel in each tensor, and something to normalise."""
     x = arguments["input"]
     numbers = (arguments[name] for name in ("weight", "bias", "running_mean", "running_var"))
     return x.numel() > 0 and all(tensor is None or tensor.shape == x.shape[1:2] for tensor in numbers)

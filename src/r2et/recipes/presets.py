@@ -206,7 +206,7 @@ PRESETS: dict[str, dict[PresetName, Preset]] = {
         "cpu": replace(
             _GRAPHS,
             name="cpu",
-            # small batches stay in the processor's cache: a quarter faster, and more steps an epoch
+            # small batches stay in the processor's cache: a quarter faster, and more steps per epoch
             training=Schedule(epochs=2, lr=1e-3, batch_size=16),
             retraining=Schedule(epochs=3, lr=3e-4, batch_size=16),
         ),

@@ -1,4 +1,4 @@
-"""What is measured on a trained model: one function a study, each giving plain numbers and per-sample arrays."""
+"""What is measured on a trained model: one function per study, each giving plain numbers and per-sample arrays."""
 
 import math
 from collections.abc import Sequence
@@ -177,7 +177,7 @@ def explainers(studied: StudiedModel, rows: int, steps: int, also: Sequence[str]
     figures: dict[str, Any] = {"inputs": len(studied.inputs(rows))}
     for name, other in kinds.items():
         attack = ERAttack(**{**studied.attack, "steps": steps, "explainer": other})
-        # fifty points an input are evaluated together
+        # fifty points per input are evaluated together
         chunk = max(1, studied.chunk_size // 50)
         figures[name] = float(
             attack(studied.model, studied.inputs(rows), seed=0, chunk_size=chunk).precision.mean()

@@ -114,7 +114,7 @@ def image_steps() -> dict[str, Any]:
 
         def run() -> None:
             optimiser.zero_grad()
-            objective.evaluate(model, x, y, torch.Generator(), next(number)).total.backward()
+            objective.evaluate(model, x, y, generator=torch.Generator(), step=next(number)).total.backward()
             optimiser.step()
 
         return run

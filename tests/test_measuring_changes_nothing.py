@@ -300,7 +300,7 @@ def test_an_objective_sees_training_mode():
 
 def test_a_penalty_leaves_batch_statistics_alone():
     model = net().train()
-    assert not changes(lambda m, x, y: penalty(OBJECTIVES["R2ET"], m, x, generator()), model, *rows())[0]
+    assert not changes(lambda m, x, y: penalty(OBJECTIVES["R2ET"], m, x, generator=generator()), model, *rows())[0]
 
 
 # --- modes ------------------------------------------------------------------------------------------------------

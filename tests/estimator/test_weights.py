@@ -31,8 +31,8 @@ ALL = [
 @pytest.mark.parametrize("objective", ALL, ids=lambda objective: type(objective).__name__)
 def test_every_objective_weighs_its_classification_loss_and_nothing_else(objective, step):
     model = mlp()
-    plain = objective.evaluate(model, X, Y, generator(1), step)
-    weighted = objective.evaluate(model, X, Y, generator(1), step, W)
+    plain = objective.evaluate(model, X, Y, generator=generator(1), step=step)
+    weighted = objective.evaluate(model, X, Y, generator=generator(1), step=step, weights=W)
     losses = F.cross_entropy(model(X), Y, reduction="none")
     by_hand = float(sum(w * loss for w, loss in zip(W.tolist(), losses.tolist(), strict=True))) / 10
     assert float(weighted.parts["cross-entropy"]) == pytest.approx(by_hand, rel=1e-12)

@@ -75,7 +75,7 @@ def naive_gap(scores, ranked, k, pairs="all", count=None):
 
 
 class NaiveR2ET:
-    """Eq. 5 by loops. The ranking and the directions are those of the parameters it was made with."""
+    """Eq. 5 by loops. The ranking and the directions are those of the parameters it was built with."""
 
     def __init__(self, model, x, k, *, score="probability", reference=None, directions=None, **settings):
         self.k, self.score = k, score
@@ -134,7 +134,7 @@ def slope_along(loss, model, directions):
     return sum(float((s * d).sum()) for s, d in zip(slopes, directions, strict=True) if s is not None)
 
 
-def check_parameter_gradient(objective, value, model, seed=7, step=1e-5, tolerance=1e-5):
+def check_parameter_gradient(objective, value, model, *, seed=7, step=1e-5, tolerance=1e-5):
     """The slope of `objective(model)` along a random direction against differences of `value(model)`."""
     parameters = list(model.parameters())
     directions = [normal(*p.shape, seed=seed + i) for i, p in enumerate(parameters)]
@@ -231,10 +231,10 @@ def test_directions(scale_free, direction):
     directions = list(drawn / drawn.norm(dim=1, keepdim=True)) if direction == "random" else None
     objective = R2ET(k=2, scale_free=scale_free, direction=direction, curvature=1.0)
     naive = NaiveR2ET(model, X, 2, score=score, scale_free=scale_free, directions=directions, curvature=1.0)
-    found = objective(model, X, Y, generator=generator(3))
-    assert float(found) == pytest.approx(float(naive(model, X, Y)), abs=1e-11)
+    loss = objective(model, X, Y, generator=generator(3))
+    assert float(loss) == pytest.approx(float(naive(model, X, Y)), abs=1e-11)
     default = R2ET(k=2, scale_free=scale_free, curvature=1.0)(model, X, Y, generator=generator(3))
-    same = torch.equal(default, found)
+    same = torch.equal(default, loss)
     assert same == (direction == ("random" if scale_free else "gradient"))
 
 
@@ -246,22 +246,22 @@ def test_an_adversarial_direction_bends_more_than_a_random_one(scale_free):
 
     def curvature(x, y, direction, seed):
         objective = R2ET(direction=direction, **shared)
-        return float(objective.evaluate(model, x, y, generator(seed)).parts["curvature"])
+        return float(objective.evaluate(model, x, y, generator=generator(seed)).parts["curvature"])
 
     for row in range(len(X)):
         x, y = X[row : row + 1], Y[row : row + 1]
         several = [curvature(x, y, "random", seed) for seed in range(300)]
-        found = [curvature(x, y, "adversarial", seed) for seed in range(20)]
-        assert sum(found) / 20 > 1.2 * sum(several) / 300
-        assert max(found) > 0.95 * max(several)
+        adversarial = [curvature(x, y, "adversarial", seed) for seed in range(20)]
+        assert sum(adversarial) / 20 > 1.2 * sum(several) / 300
+        assert max(adversarial) > 0.95 * max(several)
         # one step of the power method cannot exceed the norm it looks for
-        assert max(found) < 1.5 * max(several)
+        assert max(adversarial) < 1.5 * max(several)
 
 
 def test_a_linear_model_has_no_adversarial_direction_and_no_curvature():
     model = nn.Linear(6, 2).double()
     objective = R2ET(k=2, scale_free=True, direction="adversarial")
-    loss = objective.evaluate(model, X, Y.clamp_max(1), generator(0))
+    loss = objective.evaluate(model, X, Y.clamp_max(1), generator=generator(0))
     assert float(loss.parts["curvature"]) == pytest.approx(0.0, abs=1e-12)
     loss.total.backward()
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
@@ -293,24 +293,28 @@ class Scaled(nn.Module):
 def test_only_the_scale_free_form_ignores_the_scale_of_the_log_odds(pairs, direction):
     inner, y = mlp(activation=nn.Tanh), torch.tensor([0, 1, 1, 0, 1])
 
-    def parts(factor, scale_free):
+    def parts(factor, *, scale_free):
         objective = R2ET(k=2, pairs=pairs, direction=direction, scale_free=scale_free, curvature=1.0)
         return objective.evaluate(Scaled(inner, factor), X, y, generator=generator(2)).parts
 
     for name in ("gap", "curvature"):
-        assert float(parts(4.0, True)[name]) == pytest.approx(float(parts(1.0, True)[name]), rel=1e-10)
-        assert float(parts(4.0, False)[name]) != pytest.approx(float(parts(1.0, False)[name]), rel=0.05)
+        assert float(parts(4.0, scale_free=True)[name]) == pytest.approx(
+            float(parts(1.0, scale_free=True)[name]), rel=1e-10
+        )
+        assert float(parts(4.0, scale_free=False)[name]) != pytest.approx(
+            float(parts(1.0, scale_free=False)[name]), rel=0.05
+        )
 
 
 @pytest.mark.parametrize("kind", [Gradient, GradientTimesInput])
 def test_probability_and_log_odds_give_the_same_scale_free_terms(kind):
     """F1: p (1 - p) cancels."""
-    found = [
+    parts = [
         R2ET(k=2, scale_free=True, explainer=kind(score=score)).evaluate(net(), X, Y, generator=generator(1)).parts
         for score in ("log-odds", "probability")
     ]
     for name in ("gap", "curvature"):
-        assert float(found[0][name]) == pytest.approx(float(found[1][name]), rel=1e-9)
+        assert float(parts[0][name]) == pytest.approx(float(parts[1][name]), rel=1e-9)
 
 
 def test_scale_free_gap_is_bounded():
@@ -383,8 +387,8 @@ def test_adaptive_weights_of_the_published_code(objective, weights):
         return adaptive(m, X, Y, generator=generator(5))
 
     def logarithm(m):
-        found = objective.evaluate(m, X, Y, generator=generator(5)).parts
-        logs = sum(w * constant * float(found[name].abs().log()) for name, w in weights.items())
+        parts_there = objective.evaluate(m, X, Y, generator=generator(5)).parts
+        logs = sum(w * constant * float(parts_there[name].abs().log()) for name, w in weights.items())
         return float(CrossEntropy()(m, X, Y)) + logs
 
     assert float(value(model)) == pytest.approx(expected, abs=1e-12)
@@ -413,8 +417,8 @@ def test_estimated_hessian_of_a_quadratic_is_exact():
 def test_exact_hessian_of_a_quadratic():
     model, x, y = quadratic(), normal(4, 5, seed=2), torch.tensor([0, 1, 1, 0])
     for reduce in ("abs", "signed"):
-        found = ExactHessian(explainer=Gradient(reduce=reduce)).evaluate(model, x, y).parts["hessian"]
-        assert float(found) == pytest.approx(float(model.A.norm()), rel=1e-12)
+        norm = ExactHessian(explainer=Gradient(reduce=reduce)).evaluate(model, x, y).parts["hessian"]
+        assert float(norm) == pytest.approx(float(model.A.norm()), rel=1e-12)
 
 
 def naive_frobenius(model, x, y, classes):
@@ -438,8 +442,8 @@ def test_ssr_of_a_quadratic_is_the_largest_eigenvalue():
     model, x, y = quadratic(), normal(4, 5, seed=2), torch.tensor([0, 1, 1, 0])
     largest = torch.linalg.eigvalsh(model.A.detach()).abs().max()
     objective = SSR(iterations=300, explainer=Gradient())
-    found = objective.evaluate(model, x, y, generator=generator()).parts["eigenvalue"]
-    assert float(found) == pytest.approx(float(largest), rel=1e-9)
+    eigenvalue = objective.evaluate(model, x, y, generator=generator()).parts["eigenvalue"]
+    assert float(eigenvalue) == pytest.approx(float(largest), rel=1e-9)
     few = SSR(iterations=1, explainer=Gradient()).evaluate(model, x, y, generator=generator()).parts["eigenvalue"]
     assert float(few) <= float(largest) + 1e-12
 
@@ -448,10 +452,10 @@ def test_ssr_finds_a_negative_eigenvalue():
     model = quadratic()
     with torch.no_grad():
         model.A.copy_(torch.diag(torch.tensor([1.0, -3.0, 0.5, 2.0, 0.1])))
-    found = SSR(iterations=200, explainer=Gradient()).evaluate(
+    loss = SSR(iterations=200, explainer=Gradient()).evaluate(
         model, normal(3, 5), Y[:3] % 2, generator=generator()
     )
-    assert float(found.parts["eigenvalue"]) == pytest.approx(3.0, rel=1e-9)
+    assert float(loss.parts["eigenvalue"]) == pytest.approx(3.0, rel=1e-9)
 
 
 def test_ssr_against_the_spectrum():
@@ -479,11 +483,11 @@ def test_ssr_of_an_explanation_without_symmetry_is_a_singular_value():
     jacobians = torch.diag_embed(x @ A + b) + x[:, :, None] * A
     expected = torch.linalg.svdvals(jacobians)[:, 0].mean()
     objective = SSR(iterations=400, explainer=GradientTimesInput(reduce="signed"))
-    found = objective.evaluate(model, x, y, generator=generator()).parts["eigenvalue"]
-    assert float(found) == pytest.approx(float(expected), rel=1e-8)
+    eigenvalue = objective.evaluate(model, x, y, generator=generator()).parts["eigenvalue"]
+    assert float(eigenvalue) == pytest.approx(float(expected), rel=1e-8)
 
 
-def naive_radius(model, x, y, k, classes, ranked, score="probability"):
+def naive_radius(model, x, y, *, k, classes, ranked, score="probability"):
     radii = []
     for r, row in enumerate(x):
         g = explained(model, row, classes[r], score)
@@ -508,14 +512,14 @@ def test_certified_radius_by_brute_force(with_reference):
         for row, c in zip(X, classes, strict=True)
     ]
     objective = CertifiedRadius(k=k, weight=0.3, reference=reference, denominator="point")
-    expected = naive_radius(model, X, Y, k, classes, ranked)
+    expected = naive_radius(model, X, Y, k=k, classes=classes, ranked=ranked)
     assert float(objective(model, X, Y)) == pytest.approx(float(expected), abs=1e-11)
     check_parameter_gradient(
-        lambda m: objective(m, X, Y), lambda m: naive_radius(m, X, Y, k, classes, ranked), model
+        lambda m: objective(m, X, Y), lambda m: naive_radius(m, X, Y, k=k, classes=classes, ranked=ranked), model
     )
 
 
-def farthest_radius(model, row, moved, c, order, k):
+def farthest_radius(model, row, moved, *, c, order, k):
     """min over pairs of the gap at one point over ||s_i H_i - s_j H_j|| at another."""
     g = explained(model, row, c, "log-odds").detach()
     H = g.sign()[:, None] * naive_hessian(model, moved, c, "log-odds").detach()
@@ -539,10 +543,12 @@ def test_certified_radius_with_enclosed_denominators(with_reference):
         return CertifiedRadius(k=k, weight=0.3, reference=reference, denominator="enclosure", ball=ball)
 
     tiny = objective(1e-9)
-    point = naive_radius(model, X, Y, k, classes, ranked, "log-odds")
+    point = naive_radius(model, X, Y, k=k, classes=classes, ranked=ranked, score="log-odds")
     assert float(tiny(model, X, Y)) == pytest.approx(float(point), rel=1e-6)
     check_parameter_gradient(
-        lambda m: tiny(m, X, Y), lambda m: naive_radius(m, X, Y, k, classes, ranked, "log-odds"), model
+        lambda m: tiny(m, X, Y),
+        lambda m: naive_radius(m, X, Y, k=k, classes=classes, ranked=ranked, score="log-odds"),
+        model,
     )
     if not with_reference:  # every gap is positive, so that a larger denominator means a smaller ratio
         wide = float(objective(0.5).evaluate(model, X, Y).parts["radius"])
@@ -550,8 +556,8 @@ def test_certified_radius_with_enclosed_denominators(with_reference):
         for seed in range(5):
             moved = X + 0.5 * torch.nn.functional.normalize(normal(*X.shape, seed=seed), dim=1)
             rows = zip(X, moved, classes, ranked, strict=True)
-            found = [farthest_radius(model, row, far, c, order, k) for row, far, c, order in rows]
-            assert wide <= sum(found) / len(found)
+            radii = [farthest_radius(model, row, far, c=c, order=order, k=k) for row, far, c, order in rows]
+            assert wide <= sum(radii) / len(radii)
 
 
 def test_certified_radius_says_why_it_cannot_enclose():
@@ -566,7 +572,7 @@ def test_certified_radius_says_why_it_cannot_enclose():
 def test_certified_radius_of_a_pair_is_the_smaller_one():
     model, x, y, k = Siamese(), normal(2, 2, 5), torch.tensor([0, 1]), 2
     objective = CertifiedRadius(k=k, explainer=Gradient(inputs=2))
-    found = objective.evaluate(model, x, y).parts["radius"]
+    radius = objective.evaluate(model, x, y).parts["radius"]
     radii = []
     for row in x:
         c = predicted(model, row)
@@ -581,7 +587,7 @@ def test_certified_radius_of_a_pair_is_the_smaller_one():
                 for i, j in itertools.product(ranked[:k], ranked[k:])
             ]
         radii.append(min(ratios))
-    assert float(found) == pytest.approx(sum(radii) / 2, abs=1e-11)
+    assert float(radius) == pytest.approx(sum(radii) / 2, abs=1e-11)
 
 
 # direct thickness and adversarial training
@@ -706,15 +712,15 @@ def test_a_linear_model_has_no_curvature_and_no_error(name, explainer):
     """A two-class linear model is what over-regularised nets become: no NaN, no crash."""
     y = torch.tensor([0, 1, 1, 0, 1])
     model = linear()
-    loss = replace(OBJECTIVES[name], explainer=explainer)
-    found = loss.evaluate(model, X, y, generator=generator())
-    assert torch.isfinite(found.total)
-    found.total.backward()
+    objective = replace(OBJECTIVES[name], explainer=explainer)
+    loss = objective.evaluate(model, X, y, generator=generator())
+    assert torch.isfinite(loss.total)
+    loss.total.backward()
     assert all(torch.isfinite(p.grad).all() for p in model.parameters())
     if explainer.score != "probability":
         for part in ("curvature", "hessian", "eigenvalue"):
-            if part in found.parts:
-                assert float(found.parts[part]) == pytest.approx(0.0, abs=1e-9)
+            if part in loss.parts:
+                assert float(loss.parts[part]) == pytest.approx(0.0, abs=1e-9)
 
 
 @every_objective
@@ -729,11 +735,11 @@ def test_works_in_float32(objective):
     model = net()
     exact = objective(model, X, Y, generator=generator(1)) if not random_inside(objective) else None
     model = model.float()
-    found = objective(model, X.float(), Y, generator=generator(1))
-    assert found.dtype == torch.float32
-    assert torch.isfinite(found)
+    single = objective(model, X.float(), Y, generator=generator(1))
+    assert single.dtype == torch.float32
+    assert torch.isfinite(single)
     if exact is not None:
-        assert float(found) == pytest.approx(float(exact), rel=2e-3)
+        assert float(single) == pytest.approx(float(exact), rel=2e-3)
 
 
 def random_inside(objective):
@@ -817,14 +823,14 @@ def test_batch_norm_regulariser_uses_evaluation_statistics(name):
     logits = updated(X)  # the step's own update comes first
     plain = nn.functional.cross_entropy(logits, Y)
     expected = objective.evaluate(updated.eval(), X, Y, generator=generator(1)).parts
-    found = objective.evaluate(model, X, Y, generator=generator(1))
+    loss = objective.evaluate(model, X, Y, generator=generator(1))
     for part in expected:
         if part == "cross-entropy":
-            assert float(found.parts[part]) == pytest.approx(float(plain), abs=1e-12)
+            assert float(loss.parts[part]) == pytest.approx(float(plain), abs=1e-12)
             assert float(expected[part]) != pytest.approx(float(plain), abs=1e-3)
         else:
-            assert float(found.parts[part]) == pytest.approx(float(expected[part]), abs=1e-11)
-    found.total.backward()
+            assert float(loss.parts[part]) == pytest.approx(float(expected[part]), abs=1e-11)
+    loss.total.backward()
     assert all(torch.isfinite(p.grad).all() for p in model.parameters())
 
 
@@ -846,10 +852,10 @@ def test_dropout_is_on_for_the_loss_and_off_for_the_regulariser(name):
     losses = set()
     for seed in range(3):
         torch.manual_seed(seed)
-        found = objective.evaluate(model, X, Y, generator=generator(1)).parts
-        losses.add(round(float(found["cross-entropy"]), 10))
+        parts = objective.evaluate(model, X, Y, generator=generator(1)).parts
+        losses.add(round(float(parts["cross-entropy"]), 10))
         for part in set(expected) - {"cross-entropy"}:
-            assert float(found[part]) == pytest.approx(float(expected[part]), abs=1e-11)
+            assert float(parts[part]) == pytest.approx(float(expected[part]), abs=1e-11)
     assert len(losses) == 3
     assert model.training
     assert model[1][1].training
@@ -869,14 +875,14 @@ def test_modes_are_restored_after_an_error():
 @every_objective
 def test_parts_add_up(objective):
     model = net()
-    found = objective.evaluate(model, X, Y, generator=generator(1))
-    assert float(found.total) == pytest.approx(float(objective(model, X, Y, generator=generator(1))), abs=1e-13)
-    assert not any(part.requires_grad for part in found.parts.values())
+    loss = objective.evaluate(model, X, Y, generator=generator(1))
+    assert float(loss.total) == pytest.approx(float(objective(model, X, Y, generator=generator(1))), abs=1e-13)
+    assert not any(part.requires_grad for part in loss.parts.values())
     weights = {"gap": -1.0, "curvature": 0.1, "hessian": 1.0, "eigenvalue": 1.0, "radius": -1.0, "thickness": -1.0}
     if isinstance(objective, EstimatedHessian):
         weights["curvature"] = 1.0
-    total = sum(weights.get(name, 1.0) * float(value) for name, value in found.parts.items())
-    assert float(found.total) == pytest.approx(total, abs=1e-12)
+    total = sum(weights.get(name, 1.0) * float(value) for name, value in loss.parts.items())
+    assert float(loss.total) == pytest.approx(total, abs=1e-12)
 
 
 ALL = OBJECTIVES | {"vanilla": CrossEntropy()}

@@ -106,9 +106,9 @@ def classifier(**wrong: object) -> object:
     return r2et.StableClassifier(**quick | wrong).fit(x, y, sample_weight=weight)
 
 
-def objective(made: objectives.Objective, x: Tensor = X, y: Tensor = Y, **wrong: object) -> object:
+def objective(subject: objectives.Objective, x: Tensor = X, y: Tensor = Y, **wrong: object) -> object:
     """The loss of one batch."""
-    return made(NET, x, y, **wrong)
+    return subject(NET, x, y, **wrong)
 
 
 def faithful(**wrong: object) -> object:

@@ -222,7 +222,7 @@ TRAINING = [
     row("integrations.penalty: x", lambda: integrations.penalty(objectives.R2ET(k=2), NET, WITH_NAN), "NaN"),
     row(
         "integrations.penalty: generator",
-        lambda: integrations.penalty(objectives.R2ET(k=2), NET, X, 5),
+        lambda: integrations.penalty(objectives.R2ET(k=2), NET, X, generator=5),
         "generator=5",
     ),
     # --- audits -------------------------------------------------------------------------------------------------

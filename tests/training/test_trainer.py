@@ -60,7 +60,7 @@ def test_an_epoch_visits_every_row_once_in_an_order_of_its_own():
 def test_a_replaced_train_step_is_used():
     class Frozen(Trainer):
         def train_step(self, batch: Batch, generator: torch.Generator, step: int):
-            return self.objective.evaluate(self.model, batch.x, batch.y, generator, step)
+            return self.objective.evaluate(self.model, batch.x, batch.y, generator=generator, step=step)
 
     result = fit(net(), TRAIN, VALIDATION, settings=Settings(epochs=2), trainer=Frozen)
     assert same(weights(result.model), weights(net()))
@@ -177,8 +177,8 @@ def test_retraining_the_reference_itself_compares_with_what_it_was():
 class Wandering(CrossEntropy):
     """Pulls the weights to where they are not: the gradient of another task."""
 
-    def evaluate(self, model, x, y, generator=None, step=None):
-        return super().evaluate(model, x.flip(1), y, generator, step)
+    def evaluate(self, model, x, y, *, generator=None, step=None):
+        return super().evaluate(model, x.flip(1), y, generator=generator, step=step)
 
 
 def test_retraining_stops_when_the_ranking_drops():

@@ -83,7 +83,7 @@ class StableExplanations(Callback):
         if self.seed is not None:
             generator = torch.Generator(x.device).manual_seed(self.seed + trainer.global_step)
         network = module if self.model is None else self.model(module)
-        added = penalty(self.objective, network, x, generator, trainer.global_step)
+        added = penalty(self.objective, network, x, generator=generator, step=trainer.global_step)
         module.log_dict({f"r2et/{name}": value for name, value in added.parts.items()})
         if isinstance(output, dict):
             return {**output, "loss": output["loss"] + added.total}

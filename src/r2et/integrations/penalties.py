@@ -11,8 +11,8 @@ from r2et.numerics.autograd import forward
 from r2et.numerics.checks import check_differentiable_inputs, check_generator, check_inputs
 from r2et.numerics.preflight import check_module, foreign_errors
 from r2et.numerics.values import check_count
-from r2et.objectives import Objective
-from r2et.objectives.base import ExplainedBatch, Regularised, evaluation_mode
+from r2et.objectives import ExplainedBatch, Objective, Regularised
+from r2et.objectives.regularised import evaluation_mode
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ def penalty(
     objective: Objective,
     model: nn.Module,
     x: Tensor,
+    *,
     generator: torch.Generator | None = None,
     step: int | None = None,
 ) -> Penalty:
@@ -68,7 +69,8 @@ def penalty(
         with foreign_errors(model, x):
             point, logits = forward(model, x)
         explainer = regularised.default_explainer() if regularised.explainer is None else regularised.explainer
-        terms = regularised.terms(ExplainedBatch(model, point, logits, explainer, generator))
+        batch = ExplainedBatch(model, point, logits, explainer=explainer, generator=generator)
+        terms = regularised.terms(batch)
     total = torch.stack([term.weight * term.value for term in terms.values()] or [x.new_zeros(())]).sum()
     return Penalty(total, {name: term.value.detach() for name, term in terms.items()})
 

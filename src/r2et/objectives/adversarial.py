@@ -9,7 +9,8 @@ from r2et.attacks import ERAttack
 from r2et.explainers import Explainer, Gradient
 from r2et.numerics.preflight import trusted
 from r2et.numerics.values import check_count, check_kind, check_positive, plain_numbers
-from r2et.objectives.base import OBJECTIVES, Loss, Objective, evaluation_mode, mean_cross_entropy
+from r2et.objectives.objective import OBJECTIVES, Loss, Objective, mean_cross_entropy
+from r2et.objectives.regularised import evaluation_mode
 
 
 @OBJECTIVES.register("at")
@@ -44,6 +45,7 @@ class AdversarialTraining(Objective):
         model: nn.Module,
         x: Tensor,
         y: Tensor,
+        *,
         generator: torch.Generator | None = None,
         step: int | None = None,
         weights: Tensor | None = None,
@@ -52,5 +54,5 @@ class AdversarialTraining(Objective):
         attack = ERAttack(k=self.k, radius=self.radius, steps=self.steps, keep="last", explainer=self.explainer)
         with evaluation_mode(model), trusted(model):
             attacked = attack(model, x).x
-        value = mean_cross_entropy(model(attacked), y, weights)
+        value = mean_cross_entropy(model(attacked), y, weights=weights)
         return Loss(value, {"adversarial cross-entropy": value.detach()})

@@ -17,7 +17,9 @@ from r2et.explainers import Gradient
 from r2et.numerics.autograd import derivative, unit
 from r2et.numerics.jacobian import jacobian
 from r2et.numerics.values import check_choice, check_count, check_k, check_positive, check_weight
-from r2et.objectives.base import OBJECTIVES, Direction, ExplainedBatch, Regularised, Term, check_reference
+from r2et.objectives.explained_batch import Direction, ExplainedBatch
+from r2et.objectives.objective import OBJECTIVES
+from r2et.objectives.regularised import Regularised, Term, check_reference
 
 Denominator = Literal["auto", "enclosure", "point"]
 
@@ -48,7 +50,7 @@ class EstimatedHessian(Regularised):
 
     def terms(self, batch: ExplainedBatch) -> dict[str, Term]:
         """The mean of the norms."""
-        norms = batch.difference_quotient(self.direction, self.difference)
+        norms = batch.difference_quotient(self.direction, size=self.difference)
         return {"curvature": Term(norms.mean(), self.weight)}
 
 

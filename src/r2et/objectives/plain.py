@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from r2et.objectives.base import OBJECTIVES, Loss, Objective, _cross_entropy
+from r2et.objectives.objective import OBJECTIVES, Loss, Objective, classification_loss
 
 
 @OBJECTIVES.register("cross-entropy")
@@ -23,9 +23,10 @@ class CrossEntropy(Objective):
         model: nn.Module,
         x: Tensor,
         y: Tensor,
+        *,
         generator: torch.Generator | None = None,
         step: int | None = None,
         weights: Tensor | None = None,
     ) -> Loss:
         """One forward pass."""
-        return _cross_entropy(model(x), y, weights)
+        return classification_loss(model(x), y, weights=weights)

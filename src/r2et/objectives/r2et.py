@@ -21,7 +21,9 @@ from r2et.numerics.values import (
     check_share,
     check_weight,
 )
-from r2et.objectives.base import OBJECTIVES, Direction, ExplainedBatch, Regularised, Term, check_reference
+from r2et.objectives.explained_batch import Direction, ExplainedBatch
+from r2et.objectives.objective import OBJECTIVES
+from r2et.objectives.regularised import Regularised, Term, check_reference
 from r2et.stability import Neighbours, UniformNeighbours, path_explanations
 
 PairChoice = Literal["all", "boundary"]
@@ -101,7 +103,9 @@ class R2ET(Regularised):
             terms["gap"] = Term(self._gap(batch).mean(), -self.gap * self.every)
         if self.curvature:
             kind = self.direction or ("random" if self.scale_free else "gradient")
-            norms = batch.difference_quotient(kind, self.difference, self.curvature_fraction, self.scale_free)
+            norms = batch.difference_quotient(
+                kind, size=self.difference, fraction=self.curvature_fraction, scale_free=self.scale_free
+            )
             terms["curvature"] = Term(norms.mean(), self.curvature * self.every)
         return terms
 
@@ -110,7 +114,8 @@ class R2ET(Regularised):
         if self.scale_free:
             scores = batch.explainer.flatten(unit(batch.attributions))
         kept = batch.ranking_to_keep(self.reference)
-        return (pair_weights(kept, self.k, self.pairs, self.boundary_pairs) * scores).sum(-1)
+        weights = pair_weights(kept, self.k, pairs=self.pairs, boundary_pairs=self.boundary_pairs)
+        return (weights * scores).sum(-1)
 
 
 @OBJECTIVES.register("thickness")
@@ -145,7 +150,7 @@ class DirectThickness(Regularised):
 
     def terms(self, batch: ExplainedBatch) -> dict[str, Term]:
         """The mean gap thickness."""
-        weights = pair_weights(batch.scores.detach(), self.k, "all", None)
+        weights = pair_weights(batch.scores.detach(), self.k)
         paths = path_explanations(
             batch.model,
             batch.x.detach(),
@@ -162,7 +167,9 @@ class DirectThickness(Regularised):
         return {"thickness": Term(value, -self.weight)}
 
 
-def pair_weights(scores: Tensor, k: int, pairs: PairChoice, boundary_pairs: int | None) -> Tensor:
+def pair_weights(
+    scores: Tensor, k: int, *, pairs: PairChoice = "all", boundary_pairs: int | None = None
+) -> Tensor:
     """Weights (N, ..., n) of the mean gap over all or over the boundary pairs of the ranking of these scores."""
     check_k(k, scores.shape[-1])
     if pairs == "boundary":

@@ -11,7 +11,7 @@ from r2et.errors import InputError
 from r2et.explainers import Explainer
 from r2et.numerics.values import check_choice
 from r2et.objectives import R2ET, CrossEntropy, Objective, Regularised
-from r2et.objectives.base import Direction
+from r2et.objectives.explained_batch import Direction
 from r2et.recipes.networks import Outline, complete, with_activation
 from r2et.recipes.presets import PRESETS
 

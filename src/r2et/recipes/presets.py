@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from r2et.explainers import Activation, Explainer, Gradient, GradientTimesInput
 from r2et.models import ResNet
 from r2et.numerics.values import check_choice, check_count, check_flag, check_kind, check_number, check_positive
-from r2et.objectives.base import Direction
+from r2et.objectives.explained_batch import Direction
 from r2et.recipes.networks import Outline, of_single_inputs
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from torch import Tensor
 from r2et.errors import InputError
 from r2et.numerics.checks import check_inputs, check_labels
 from r2et.numerics.values import quoted
-from r2et.objectives.base import check_weights
+from r2et.objectives.objective import check_weights
 
 
 @runtime_checkable

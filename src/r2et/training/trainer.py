@@ -163,7 +163,7 @@ class Trainer:
     def loss(self, batch: Batch, generator: torch.Generator, step: int) -> Loss:
         """The objective's value on a batch; one whose rows have no weights is not told of weights."""
         weighed = {} if batch.row_weights is None else {"weights": batch.row_weights}
-        return self.objective.evaluate(self.model, batch.x, batch.y, generator, step, **weighed)
+        return self.objective.evaluate(self.model, batch.x, batch.y, generator=generator, step=step, **weighed)
 
     def validate(self) -> dict[str, float]:
         """Validation AUC, loss and its parts; in retraining also P@k against the reference's ranking."""

@@ -220,7 +220,8 @@ def regularisers(studied: StudiedModel, rows: int) -> Outcome:
     for name, model in models.items():
         if model is not None:
             with evaluating(model):
-                parts = objective.evaluate(model, x, y, torch.Generator().manual_seed(0), step=0).parts
+                generator = torch.Generator().manual_seed(0)
+                parts = objective.evaluate(model, x, y, generator=generator, step=0).parts
             figures[name] = {part: float(value) for part, value in parts.items() if part != "cross-entropy"}
     return Outcome(figures)
 

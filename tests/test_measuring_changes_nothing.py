@@ -167,8 +167,11 @@ TRAINING = {
     *("fit", "Trainer", "FitResult", "Retraining", "save_model", "penalty", "OpenedModel", "Subject"),
     *(f"{name}.{method}" for name in objectives.__all__ for method in ("__call__", "evaluate")),
 }
-#: parts of the calls above that training uses too, and draws that `draw` puts together
-PARTS = ("attribute", "explained", "gradient", "average_gradient", "each", "ExplainedBatch", "Task", "prepare")
+#: parts of the calls above that training uses too, draws that `draw` puts together, and `load` around its network
+PARTS = (
+    *("attribute", "explained", "gradient", "average_gradient", "each", "ExplainedBatch", "Task", "prepare"),
+    "restore",
+)
 
 
 def _takes_a_model(thing: Callable[..., Any]) -> bool:

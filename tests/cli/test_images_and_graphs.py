@@ -97,8 +97,8 @@ def test_attacks_in_parts_find_the_same(run, folders, monkeypatch):
 def test_audit_is_of_the_explanation_of_the_training(run, folders, monkeypatch):
     seen = {}
 
-    def remember(model, x, y, **given):
-        seen.update(given, shape=tuple(x.shape))
+    def remember(model, rows, **options):
+        seen.update(options, shape=tuple(rows.x.shape))
         raise r2et.errors.InputError("seen enough")
 
     monkeypatch.setattr(subjects, "audit", remember)

@@ -196,7 +196,7 @@ OBJECTIVES = {
 def test_every_objective(name, kind, dtype):
     for factor in FACTORS[1:] if dtype == torch.float32 else FACTORS[-1:]:
         model, x, y = case(kind, factor, dtype)
-        loss = OBJECTIVES[name](model, x, y, torch.Generator().manual_seed(0))
+        loss = OBJECTIVES[name](model, x, y, generator=torch.Generator().manual_seed(0))
         finite(loss)
         loss.backward()
         finite([parameter.grad for parameter in model.parameters() if parameter.grad is not None])

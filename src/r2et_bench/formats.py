@@ -3,13 +3,13 @@
 from collections.abc import Callable
 
 from r2et.numerics.values import check_choice
-from r2et_bench.layout import Entry, Section, Table
+from r2et_bench.layout import Section, Table, TableEntry
 
 
 def render(table: Table, form: str) -> str:
     """A table in one of the formats of `FORMATS`.
 
-    >>> section = Section("adult", "Adult", ("P@k",), (("R2ET", (Entry(mean=92.1, paper=90.0, best=True),)),))
+    >>> section = Section("adult", "Adult", ("P@k",), (("R2ET", (TableEntry(mean=92.1, paper=90.0, best=True),)),))
     >>> print(render(Table("1", "P@k", ("A note.",), (section,)), "markdown"))
     ## Table 1: P@k
     <BLANKLINE>
@@ -54,7 +54,7 @@ def markdown_section(section: Section, level: int = 3) -> list[str]:
     return lines
 
 
-def _plain(cell: Entry | str, before: str = "", after: str = "") -> str:
+def _plain(cell: TableEntry | str, before: str = "", after: str = "") -> str:
     if isinstance(cell, str):
         return cell
     return f"{before}{cell.own()}{after}" if cell.best else cell.own()
@@ -68,9 +68,9 @@ def _escape_latex(text: str) -> str:
     return "".join(_LATEX.get(character, character) for character in text)
 
 
-def _latex_cell(cell: Entry | str) -> str:
+def _latex_cell(cell: TableEntry | str) -> str:
     text = _escape_latex(_plain(cell))
-    return f"\\textbf{{{text}}}" if isinstance(cell, Entry) and cell.best else text
+    return f"\\textbf{{{text}}}" if isinstance(cell, TableEntry) and cell.best else text
 
 
 def _latex(table: Table) -> str:

@@ -3,7 +3,7 @@
 import statistics
 from dataclasses import dataclass, replace
 
-from r2et_bench.layout import Entry, Section
+from r2et_bench.layout import Section, TableEntry
 from r2et_bench.results import DATA_TITLES, Results, Row, entry_of
 
 #: where Vanilla's AUC exceeds Linear's by less, a linear model is the answer
@@ -42,7 +42,7 @@ def honest_section(data: str, results: Results) -> Section:
                 row.title,
                 (
                     entry_of(row, "prediction/auc"),
-                    Entry(text="-" if row.method in ("vanilla", "linear") else f"{passed} of {known}"),
+                    TableEntry(text="-" if row.method in ("vanilla", "linear") else f"{passed} of {known}"),
                     replace(entry_of(row, "worst/precision", 100, 1), best=row is verdict.winner),
                     _certified(row, entry_of(row, "certified/precision", 100, 1)),
                     _median_radius(row, entry_of(row, "certified/median radius", 1, 3)),
@@ -117,15 +117,15 @@ def _mean(row: Row | None, path: str) -> float | None:
     return statistics.mean(values) if values else None
 
 
-def _certified(row: Row, entry: Entry) -> Entry:
-    return Entry(text="no method") if row.first("certified/applies") is False else entry
+def _certified(row: Row, entry: TableEntry) -> TableEntry:
+    return TableEntry(text="no method") if row.first("certified/applies") is False else entry
 
 
-def _median_radius(row: Row, entry: Entry) -> Entry:
+def _median_radius(row: Row, entry: TableEntry) -> TableEntry:
     if row.first("certified/median radius") == "infinite":
-        return Entry(text="infinite")
-    return Entry(text="") if row.first("certified/applies") is False else entry
+        return TableEntry(text="infinite")
+    return TableEntry(text="") if row.first("certified/applies") is False else entry
 
 
-def _cost(row: Row, vanilla: Row | None) -> Entry:
-    return Entry(mean=row.cost(vanilla), seeds=1, digits=1)
+def _cost(row: Row, vanilla: Row | None) -> TableEntry:
+    return TableEntry(mean=row.cost(vanilla), seeds=1, digits=1)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Entry:
+class TableEntry:
     """One value of a table.
 
     Attributes:
@@ -30,9 +30,9 @@ class Entry:
     def own(self) -> str:
         """Our value.
 
-        >>> Entry(mean=97.44, std=0.31, seeds=5, dagger=True).own()
+        >>> TableEntry(mean=97.44, std=0.31, seeds=5, dagger=True).own()
         '97.4 ± 0.3†'
-        >>> Entry().own(), Entry(failure="MemoryError: no").own()
+        >>> TableEntry().own(), TableEntry(failure="MemoryError: no").own()
         ('-', 'failed')
         """
         if self.text is not None:
@@ -64,21 +64,21 @@ class Section:
     data: str
     title: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Entry, ...]], ...]
+    rows: tuple[tuple[str, tuple[TableEntry, ...]], ...]
     notes: tuple[str, ...] = ()
 
     def has_paper(self, column: int) -> bool:
         """Whether the paper has any value in a column."""
         return any(entries[column].paper is not None for _, entries in self.rows)
 
-    def grid(self) -> tuple[list[str], list[list[Entry | str]]]:
+    def grid(self) -> tuple[list[str], list[list[TableEntry | str]]]:
         """Headings and cells, with the paper's values as columns of their own."""
         headings = ["method"]
         for number, column in enumerate(self.columns):
             headings += [column, "paper"] if self.has_paper(number) else [column]
-        cells: list[list[Entry | str]] = []
+        cells: list[list[TableEntry | str]] = []
         for title, entries in self.rows:
-            line: list[Entry | str] = [title]
+            line: list[TableEntry | str] = [title]
             for number, entry in enumerate(entries):
                 line += [entry, entry.papers()] if self.has_paper(number) else [entry]
             cells.append(line)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from r2et.numerics.values import check_choice
 from r2et_bench.honest import honest_section
-from r2et_bench.layout import Entry, Section, Table
+from r2et_bench.layout import Section, Table, TableEntry
 from r2et_bench.paper import STAND_INS, paper_values
 from r2et_bench.results import DATA_TITLES, Results, Row, entry_of
 
@@ -166,7 +166,7 @@ def _section(number: str, layout: Layout, data: str, results: Results) -> Sectio
         methods = [method for method in methods if method in layout.methods]
     columns = layout.columns(data)
     paper = paper_values()["5" if number == "3" else number].get(data, {})
-    entries: dict[str, list[Entry]] = {method: [] for method in methods}
+    entries: dict[str, list[TableEntry]] = {method: [] for method in methods}
     for column in columns:
         rows = {method: results.row(data, method, column.role) for method in methods}
         marks = _marks(column, [row for row in rows.values() if row is not None])

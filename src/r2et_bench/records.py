@@ -2,7 +2,6 @@
 
 import copy
 import functools
-import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 
 from r2et.errors import InputError
 from r2et.files.reading import read_json, typed
+from r2et.files.serialising import to_strict_json
 from r2et.files.writing import write_text, writing
 from r2et.numerics.values import check_kind, quoted
 from r2et_bench.cells import Cell, key_of
@@ -92,7 +92,7 @@ class Store:
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write a JSON file in one piece: a crash leaves the old one, or none."""
-    write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
+    write_text(path, to_strict_json(content))
 
 
 def read_record(path: Path) -> Record | None:

@@ -12,7 +12,7 @@ from r2et.foreign import is_code
 from r2et.numerics.values import check_choice
 from r2et.recipes import method_names, method_title
 from r2et_bench.driver import failures
-from r2et_bench.layout import Entry
+from r2et_bench.layout import TableEntry
 from r2et_bench.plans import PLANS, find_plan
 from r2et_bench.records import TIMING, Record, Store
 
@@ -194,17 +194,17 @@ def _cell_record(store: Store, plan: str, entry: Record) -> Record | None:
     return record
 
 
-def entry_of(row: Row | None, path: str, scale: float = 1.0, digits: int = 4) -> Entry:
+def entry_of(row: Row | None, path: str, scale: float = 1.0, digits: int = 4) -> TableEntry:
     """What the records of a row have to say, as mean and standard deviation over seeds."""
     if row is None:
-        return Entry()
+        return TableEntry()
     scaled = [scale * value for value in row.values(path).values()]
     failure = row.failure(path)
     if failure is not None and len(scaled) < row.seeds:
-        return Entry(failure=failure)
+        return TableEntry(failure=failure)
     if not scaled:
-        return Entry()
-    return Entry(
+        return TableEntry()
+    return TableEntry(
         mean=statistics.mean(scaled),
         std=statistics.stdev(scaled) if len(scaled) > 1 else None,
         seeds=len(scaled),

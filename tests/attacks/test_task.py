@@ -9,7 +9,7 @@ from torch import nn
 from r2et import Domain
 from r2et.attacks import BoundaryAttack, ERAttack, Task
 from r2et.errors import InputError, ModelError
-from r2et.explainers import Gradient, GradientTimesInput
+from r2et.explainers import Gradient, GradientTimesInput, IntegratedGradients
 from tests.models_with_answers import mlp, normal
 
 ATTACK = ERAttack(k=2, radius=0.5, steps=3)
@@ -71,6 +71,20 @@ def test_an_attack_on_another_explanation_needs_a_task_of_its_own():
     assert task.for_attack(replace(ATTACK, explainer=Gradient())).before is task.before
     with pytest.raises(InputError, match=r"prepared for Gradient.*ERAttack attacks GradientTimesInput"):
         task.for_attack(replace(ATTACK, explainer=GradientTimesInput()))
+
+
+def test_baselines_that_print_alike_are_told_apart():
+    def attack(middle: float) -> ERAttack:
+        # torch prints the ends of a long tensor only
+        baseline = torch.zeros(2000)
+        baseline[1000] = middle
+        return replace(ATTACK, explainer=IntegratedGradients(baseline=baseline))
+
+    assert repr(attack(0.0)) == repr(attack(1.0))
+    task = Task.prepare(attack(0.0), nn.Linear(2000, 2).double(), normal(1, 2000))
+    assert task.for_attack(attack(0.0)).before is task.before
+    with pytest.raises(InputError, match="prepared for IntegratedGradients"):
+        task.for_attack(attack(1.0))
 
 
 def test_probabilities_are_refused():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from r2et.errors import CheckpointError, InputError
 from r2et.files.reading import parse_json, typed
-from r2et.files.serialising import plain, tagged, to_json, untagged
+from r2et.files.serialising import plain, tagged, to_json, to_strict_json, untagged
 
 
 @dataclass(frozen=True)
@@ -125,3 +125,10 @@ def test_tags_of_somebody_else_are_refused(value, message):
 def test_what_needs_no_tag_has_none():
     value = {"a": [1, 2.5, None, True, "x"], "b": {}}
     assert tagged(value) == value
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_strict_json_has_numbers_alone(number):
+    assert json.loads(to_strict_json({"auc": np.float64(0.5), "radii": (1, 2)})) == {"auc": 0.5, "radii": [1, 2]}
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        to_strict_json({"auc": number})

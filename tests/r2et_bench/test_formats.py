@@ -8,7 +8,7 @@ import pytest
 
 from r2et.errors import InputError
 from r2et_bench.formats import FORMATS, render
-from r2et_bench.layout import Entry, Section, Table
+from r2et_bench.layout import Section, Table, TableEntry
 
 AWKWARD = "50% of <A & B>_1 | ~^{}\\"
 TABLE = Table(
@@ -21,8 +21,11 @@ TABLE = Table(
             "Adult",
             ("P@k", "AUC"),
             (
-                (AWKWARD, (Entry(mean=92.14, std=0.26, seeds=3, paper=90.0, best=True, dagger=True), Entry())),
-                ("SP", (Entry(failure="MemoryError: <none>"), Entry(mean=0.5, digits=4))),
+                (
+                    AWKWARD,
+                    (TableEntry(mean=92.14, std=0.26, seeds=3, paper=90.0, best=True, dagger=True), TableEntry()),
+                ),
+                ("SP", (TableEntry(failure="MemoryError: <none>"), TableEntry(mean=0.5, digits=4))),
             ),
         ),
     ),

@@ -2,19 +2,19 @@
 
 import pytest
 
-from r2et_bench.layout import Entry, Section, Table
+from r2et_bench.layout import Section, Table, TableEntry
 
 
 @pytest.mark.parametrize(
     ("entry", "shown"),
     [
-        (Entry(mean=97.44), "97.4"),
-        (Entry(mean=0.97444, digits=4), "0.9744"),
-        (Entry(mean=97.44, std=0.06), "97.4 ± 0.1"),
-        (Entry(mean=0.0), "0.0"),
-        (Entry(mean=1.0, failure="died"), "failed"),
-        (Entry(mean=1.0, text="12 s"), "12 s"),
-        (Entry(), "-"),
+        (TableEntry(mean=97.44), "97.4"),
+        (TableEntry(mean=0.97444, digits=4), "0.9744"),
+        (TableEntry(mean=97.44, std=0.06), "97.4 ± 0.1"),
+        (TableEntry(mean=0.0), "0.0"),
+        (TableEntry(mean=1.0, failure="died"), "failed"),
+        (TableEntry(mean=1.0, text="12 s"), "12 s"),
+        (TableEntry(), "-"),
     ],
 )
 def test_a_value_as_it_is_printed(entry, shown):
@@ -23,7 +23,8 @@ def test_a_value_as_it_is_printed(entry, shown):
 
 def section(*papers):
     rows = tuple(
-        (f"method {n}", (Entry(mean=1.0, paper=paper), Entry(mean=2.0))) for n, paper in enumerate(papers)
+        (f"method {n}", (TableEntry(mean=1.0, paper=paper), TableEntry(mean=2.0)))
+        for n, paper in enumerate(papers)
     )
     return Section("adult", "Adult", ("P@k", "AUC"), rows)
 
@@ -36,7 +37,9 @@ def test_the_paper_has_a_column_where_it_has_a_value():
 
 
 def test_failures_say_where():
-    failed = Section("adult", "Adult", ("P@k",), (("SP", (Entry(failure="died"),)), ("R2ET", (Entry(mean=1.0),))))
+    failed = Section(
+        "adult", "Adult", ("P@k",), (("SP", (TableEntry(failure="died"),)), ("R2ET", (TableEntry(mean=1.0),)))
+    )
     assert Table("1", "P@k", (), (failed, section(1.0))).failures() == ["Adult, SP, P@k: died"]
 
 

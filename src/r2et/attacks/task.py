@@ -1,7 +1,7 @@
 """What is attacked: a model, rows, their explanation and what may change. An attack changes nothing in it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from r2et import ranking
 from r2et.attacks.inspected import InspectedModel
 from r2et.domain import Domain
 from r2et.errors import InputError
+from r2et.explainers import Explainer
 from r2et.numerics.autograd import forward, unit
 from r2et.numerics.checks import check_logits
 from r2et.numerics.row_noise import row_normal
@@ -86,8 +87,7 @@ class Task:
     def for_attack(self, attack: "Attack", rows: Tensor | None = None) -> "Task":
         """The same for another attack with the same explainer, and with some rows alone, int64 (M,)."""
         mine, other = self.attack.explainer, attack.explainer
-        # compared by their settings, because a baseline may be a tensor
-        if other is not mine and repr(other) != repr(mine):
+        if not _alike(mine, other):
             raise InputError(f"the task was prepared for {mine!r}, and {type(attack).__name__} attacks {other!r}")
         if rows is None:
             return replace(self, attack=attack)
@@ -193,6 +193,23 @@ class Task:
         """
         numbers = row_normal(self.x, self.seed, draw=draw, extra=extra).squeeze(0)
         return numbers if extra else numbers.reshape(self.x.shape)
+
+
+def _alike(a: Explainer, b: Explainer) -> bool:
+    """Whether two explainers explain alike; a baseline may be a tensor."""
+    if a is b:
+        return True
+    pairs = [(getattr(a, entry.name), getattr(b, entry.name)) for entry in fields(a)] if type(a) is type(b) else []
+    return bool(pairs) and all(one is other or _equal(one, other) for one, other in pairs)
+
+
+def _equal(one: object, other: object) -> bool:
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return torch.equal(one, other)
+    try:
+        return bool(one == other)
+    except (RuntimeError, ValueError):  # something with other tensors or arrays inside
+        return False
 
 
 def rowwise(values: Tensor, like: Tensor) -> Tensor:

@@ -12,11 +12,11 @@ from r2et.attacks import Attack, AttackResult, Task
 from r2et.attacks.inspected import InspectedModel
 from r2et.auditing.certifying import Certifier
 from r2et.auditing.inputs import Names, read_names
-from r2et.auditing.parts import Part, Run, draw, sample_rows
+from r2et.auditing.parts import Outcome, Part, draw, sample_rows
 from r2et.auditing.planning import Plan
 from r2et.auditing.samples import Picture, Samples
 from r2et.data.layouts import ImageLayout
-from r2et.explainers import Activation, Explainer
+from r2et.explainers import Activation
 from r2et.numerics.attention import math_attention
 from r2et.numerics.checks import check_labels, check_logits
 from r2et.numerics.memory import at_once
@@ -58,7 +58,7 @@ class RowNeighbours(Neighbours):
         return (torch.add(x, part, alpha=self.sigma) for part in drawn)
 
 
-def run(plan: Plan) -> Run:
+def run(plan: Plan) -> Outcome:
     """Look at the model once, then work chunk by chunk; Ctrl-C ends it after the last whole chunk."""
     options = plan.options
     # attention has a second derivative by the math kernel alone
@@ -71,8 +71,8 @@ def run(plan: Plan) -> Run:
         certifier = Certifier(plan.model, plan.x, options.k, options.explainer, wanted=options.certificate)
         few = at_once(plan.x[0].numel(), copies=CHECKED, least=64)
         validation = validate.check(plan.model, plan.x[:few], k=options.k, explainer=options.explainer)
-        parts, pictures = _Chunks(plan, logits, certifier).work()
-    return Run(
+        parts, pictures = _Chunks(plan, logits, features, certifier).work()
+    return Outcome(
         logits=logits,
         features=features,
         names=names,
@@ -99,11 +99,11 @@ def _names(plan: Plan, features: int, classes: int) -> Names:
     return read_names(
         options.feature_names if options.feature_names is not None else plan.columns or None,
         options.class_names,
-        options.layout,
-        options.explainer,
-        features,
-        plan.x[0].numel() // options.explainer.inputs,
-        classes,
+        layout=options.layout,
+        explainer=options.explainer,
+        ranked=features,
+        inputs=plan.x[0].numel() // options.explainer.inputs,
+        logits=classes,
     )
 
 
@@ -117,6 +117,7 @@ class _Chunks:
 
     plan: Plan
     logits: Tensor
+    features: int
     certifier: Certifier
 
     def work(self) -> tuple[list[Part], list[Picture]]:
@@ -173,7 +174,7 @@ class _Chunks:
             kept=_stacked(results, lambda result: result.kept),
             distance=_stacked(results, lambda result: result.distance),
             thickness=self._thickness(x),
-            faithfulness=_faithfulness(plan.model, x, options.explainer),
+            faithfulness=self._faithfulness(x),
             certificate=certificate,
         )
         return part, self._pictures(x, samples, results[-1][-1], rows.start)
@@ -201,6 +202,13 @@ class _Chunks:
         neighbours = RowNeighbours(self.plan.settings.thickness_sigma, options.seed)
         return thickness(self.plan.model, x, options.k, explainer=options.explainer, neighbours=neighbours)
 
+    def _faithfulness(self, x: Tensor) -> dict[str, float]:
+        explainer = self.plan.options.explainer
+        if isinstance(explainer, Activation):
+            return {}
+        fractions = (0.01, 0.05, 0.1, 0.2, 0.5) if self.features > 200 else None
+        return metrics.faithfulness(self.plan.model, x, explainer=explainer, fractions=fractions)
+
     def _pictures(self, x: Tensor, samples: Samples, worst: AttackResult, first: int) -> list[_Ranked]:
         layout, explainer = self.plan.options.layout, self.plan.options.explainer
         if not isinstance(layout, ImageLayout):
@@ -214,11 +222,3 @@ class _Chunks:
 def _stacked(results: Sequence[Sequence[AttackResult]], value: Callable[[AttackResult], Tensor]) -> Tensor:
     """One value per row of each attack and radius, (A, R, N)."""
     return torch.stack([torch.stack([value(result) for result in by_radius]) for by_radius in results])
-
-
-def _faithfulness(model: nn.Module, x: Tensor, explainer: Explainer) -> dict[str, float]:
-    if isinstance(explainer, Activation):
-        return {}
-    features = explainer(model, x[:1]).shape[-1]
-    fractions = (0.01, 0.05, 0.1, 0.2, 0.5) if features > 200 else None
-    return metrics.faithfulness(model, x, explainer=explainer, fractions=fractions)

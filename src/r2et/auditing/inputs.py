@@ -38,6 +38,7 @@ class Names:
 def read_names(
     features: Iterable[Any] | None,
     classes: Iterable[Any] | None,
+    *,
     layout: Layout | None,
     explainer: Explainer,
     ranked: int,

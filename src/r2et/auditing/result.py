@@ -11,6 +11,7 @@ from r2et import validate
 from r2et.auditing.samples import Samples
 from r2et.certificates import Certificate
 from r2et.data.layouts import GraphLayout, ImageLayout
+from r2et.files.serialising import plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,7 +74,8 @@ class AuditSettings:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
+        values: dict[str, Any] = plain(self)
+        return values
 
 
 @dataclass(frozen=True)

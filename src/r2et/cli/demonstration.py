@@ -1,6 +1,5 @@
 """The ten-minute story on scikit-learn's breast-cancer data: four models, two attacks, one table, one reading."""
 
-import json
 import textwrap
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from r2et import data, metrics
 from r2et.attacks import ERAttack, MSEAttack
 from r2et.checkpoints import save_model
 from r2et.errors import InputError
+from r2et.files.serialising import to_strict_json
 from r2et.files.writing import write_text
 from r2et.progress import progress_bar
 from r2et.recipes import METHODS, train_method
@@ -78,7 +78,7 @@ def run_demo(output: Path, seed: int = 0, progress: bool = False) -> dict[str, A
         "rows": len(loaded.test.x),
         "settings": {"data": loaded.name, "k": loaded.k, "steps": STEPS, "epochs": EPOCHS, "seed": seed},
     }
-    write_text(output / "demo.json", json.dumps(comparison, indent=1) + "\n")
+    write_text(output / "demo.json", to_strict_json(comparison))
     return comparison
 
 

@@ -96,10 +96,12 @@ def number_classes(values: Sequence[object]) -> tuple[list[int], tuple[str, ...]
     >>> number_classes(["10", "9", "10"])
     ([1, 0, 1], ('9', '10'))
     """
+    from r2et.tables.labels import class_numbers
+
     texts = [str(value) for value in values]
     whole = all(text.lstrip("-").isdecimal() for text in texts)
     names = sorted(set(texts), key=int) if whole else sorted(set(texts))
     if len(names) < 2:
         raise DataError(f"two classes or more are needed, got only {', '.join(map(repr, names)) or 'none'}")
-    numbers = {name: number for number, name in enumerate(names)}
-    return [numbers[text] for text in texts], tuple(names)
+    numbers: list[int] = class_numbers(texts, names).tolist()
+    return numbers, tuple(names)

@@ -27,7 +27,6 @@ from r2et.domain import Domain
 from r2et.errors import InputError
 from r2et.estimator.choosing import Sanity, compare_with_linear, train_and_choose
 from r2et.estimator.inputs import (
-    as_input_errors,
     check_classes,
     check_parameters,
     lowered_k,
@@ -41,7 +40,7 @@ from r2et.numerics.values import check_flag, check_k
 from r2et.recipes import PRESETS, Preset, Schedule
 from r2et.recipes.methods import OwnObjective
 from r2et.registry import Trust
-from r2et.tables.columns import as_frame, which_columns
+from r2et.tables.columns import as_frame, as_input_errors, which_columns
 from r2et.tables.encoding import Encoding
 from r2et.tables.labels import class_numbers
 from r2et.tables.rows import Rows

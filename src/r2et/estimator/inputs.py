@@ -1,13 +1,11 @@
 """What scikit-learn hands over, checked: parameters, tables, labels, weights."""
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_array
 
@@ -21,6 +19,7 @@ from r2et.numerics.values import (
     quoted,
 )
 from r2et.recipes import find_method
+from r2et.tables.columns import as_input_errors
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
@@ -54,17 +53,6 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
 def whole(value: Any) -> Any:
     """numpy's whole numbers as Python's, as a grid search hands them over; anything else as it is."""
     return int(value) if isinstance(value, np.integer) else value
-
-
-@contextmanager
-def as_input_errors() -> Iterator[None]:
-    """What scikit-learn says about a table, in its words, as an InputError, which is a ValueError too."""
-    try:
-        yield
-    except (InputError, NotFittedError):
-        raise
-    except (ValueError, TypeError, RuntimeError) as error:
-        raise InputError(str(error)) from error
 
 
 def row_weights(

@@ -50,7 +50,12 @@ def to_json(value: Any, error: type[InputError] = InputError) -> str:
     >>> to_json({"auc": float("nan")})
     '{\n "auc": {\n  "__float__": "nan"\n }\n}\n'
     """
-    return json.dumps(tagged(plain(value, error)), indent=1, allow_nan=False) + "\n"
+    return to_strict_json(tagged(plain(value, error)), error)
+
+
+def to_strict_json(value: Any, error: type[InputError] = InputError) -> str:
+    """A value as the text of a JSON file that any program reads; NaN and infinities are a ValueError."""
+    return json.dumps(plain(value, error), indent=1, allow_nan=False) + "\n"
 
 
 def tagged(value: Any) -> Any:

@@ -8,10 +8,9 @@ from torch import Tensor, nn
 from r2et.errors import InputError
 from r2et.numerics.attention import math_attention
 from r2et.numerics.autograd import forward
-from r2et.numerics.checks import check_differentiable_inputs, check_generator, check_inputs
-from r2et.numerics.preflight import check_module, foreign_errors
-from r2et.numerics.values import check_count
+from r2et.numerics.preflight import foreign_errors
 from r2et.objectives import ExplainedBatch, Objective, Regularised
+from r2et.objectives.objective import check_call
 from r2et.objectives.regularised import evaluation_mode
 
 
@@ -56,12 +55,7 @@ def penalty(
     ['curvature', 'gap']
     """
     regularised = check_regularised(objective)
-    check_inputs(x)
-    check_differentiable_inputs(x)
-    check_module(model)
-    check_generator(generator)
-    if step is not None:
-        check_count("step", step, least=0)
+    check_call(model, x, generator=generator, step=step)
     if not objective.active(step):
         return Penalty(x.new_zeros(()))
     with evaluation_mode(model), math_attention():

@@ -67,17 +67,12 @@ class Objective(ABC):
         Returns:
             A scalar that `backward()` can be called on.
         """
-        check_inputs(x)
-        check_differentiable_inputs(x)
-        check_module(model)
-        check_generator(generator)
-        if step is not None:
-            check_count("step", step, least=0)
+        check_call(model, x, generator=generator, step=step)
         with torch.no_grad(), evaluating(model):
             logits = run(model, x[:1], x)
         check_logits(logits, 1)
         check_labels(y, len(x), logits.shape[1])
-        if weights is None:
+        if weights is None:  # an objective of one's own need not know weights until there are some
             return self.evaluate(model, x, y, generator=generator, step=step).total
         check_weights(weights, len(x))
         return self.evaluate(model, x, y, generator=generator, step=step, weights=weights).total
@@ -99,6 +94,16 @@ class Objective(ABC):
 OBJECTIVES: Registry[type[Objective]] = Registry(
     "objective", "r2et.objectives", package="r2et.objectives", base=Objective
 )
+
+
+def check_call(model: nn.Module, x: Tensor, *, generator: torch.Generator | None, step: int | None) -> None:
+    """Check what an objective, or its penalty alone, is called with: inputs x (N, *features) and the rest."""
+    check_inputs(x)
+    check_differentiable_inputs(x)
+    check_module(model)
+    check_generator(generator)
+    if step is not None:
+        check_count("step", step, least=0)
 
 
 def check_weights(weights: Tensor, rows: int) -> None:

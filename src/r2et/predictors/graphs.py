@@ -46,7 +46,7 @@ class TensorValue:
 
 
 @dataclass(frozen=True)
-class Source:
+class ProgramSource:
     """A program before its operators became layers.
 
     Attributes:
@@ -83,7 +83,7 @@ class GraphReader:
         self.left = _MOST
         self.single, self.several = self._kinds(), self._kinds_of_lists()
 
-    def read(self) -> Source:
+    def read(self) -> ProgramSource:
         """The graph, with its tensors as attributes of a module."""
         inputs = [name for spec in items(self.signature.get("input_specs")) for name in self._input(*only(spec))]
         for node in items(self.stored.get("nodes")):
@@ -91,7 +91,9 @@ class GraphReader:
         outputs = [self._output(*only(spec)) for spec in items(self.signature.get("output_specs"))]
         self.graph.output(tuple(self.values[name] for name in outputs))
         batch = self.values[inputs[0]].meta.get("val") if inputs[:1] and inputs[0] in self.values else None
-        return Source(self.root, self.graph, tuple(inputs), tuple(outputs), batch if len(inputs) == 1 else None)
+        return ProgramSource(
+            self.root, self.graph, tuple(inputs), tuple(outputs), batch if len(inputs) == 1 else None
+        )
 
     # --- what goes in and comes out -----------------------------------------------------------------------------
 

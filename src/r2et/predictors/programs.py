@@ -12,7 +12,7 @@ from r2et.files.reading import regular_file
 from r2et.numerics.values import check_path
 from r2et.predictors.archive import read_archive
 from r2et.predictors.fields import shown
-from r2et.predictors.graphs import GraphReader, Source, TensorValue
+from r2et.predictors.graphs import GraphReader, ProgramSource, TensorValue
 from r2et.predictors.layers import LayerBuilder
 from r2et.predictors.rehearsal import Rehearsals
 
@@ -45,8 +45,8 @@ class Program(fx.GraphModule):
     True
     """
 
-    def __init__(self, program: "ExportedProgram | Source") -> None:
-        source = program if isinstance(program, Source) else _exported(program)
+    def __init__(self, program: "ExportedProgram | ProgramSource") -> None:
+        source = program if isinstance(program, ProgramSource) else _exported(program)
         dtype, shape = _check_input(source)
         super().__init__(*LayerBuilder(source.root, source.graph).build(), class_name="Program")
         self.dtype, self.input_shape = dtype, shape
@@ -101,7 +101,7 @@ def _unreadable(path: Path, reason: str) -> str:
     )
 
 
-def _exported(program: "ExportedProgram") -> Source:
+def _exported(program: "ExportedProgram") -> ProgramSource:
     """A program in memory, as one from a file is."""
     try:
         module, signature = program.module(), program.graph_signature
@@ -115,7 +115,7 @@ def _exported(program: "ExportedProgram") -> Source:
     batch = values.get(str(signature.user_inputs[0])) if len(signature.user_inputs) == 1 else None
     known = TensorValue(batch.dtype, tuple(map(_fixed, batch.shape))) if isinstance(batch, Tensor) else None
     inputs, outputs = (tuple(map(str, names)) for names in (signature.user_inputs, signature.user_outputs))
-    return Source(module, module.graph, inputs, outputs, known)
+    return ProgramSource(module, module.graph, inputs, outputs, known)
 
 
 def _fixed(size: object) -> int | None:
@@ -123,7 +123,7 @@ def _fixed(size: object) -> int | None:
     return size if type(size) is int else None
 
 
-def _check_input(source: Source) -> tuple[torch.dtype, tuple[int, ...]]:
+def _check_input(source: ProgramSource) -> tuple[torch.dtype, tuple[int, ...]]:
     """The dtype and the shape of one row; the program must take one batch of any size."""
     batch = source.batch
     if batch is None:

@@ -25,8 +25,8 @@ from r2et.objectives import (
 )
 from r2et.recipes.method import PAPER_TABULAR, Grid, Method, plain
 from r2et.recipes.presets import Preset
+from r2et.training.batches import TrainingRows, as_rows
 from r2et.training.fitting import fit
-from r2et.training.rows import Rows, as_rows
 from r2et.training.settings import FitResult, MakeOptimiser, MakeSchedule, Retraining, Settings
 
 #: an objective by name or `package.module:Class`, its class, or an object
@@ -273,8 +273,8 @@ def _with_objective(method: Method, objective: OwnObjective) -> Method:
 
 def train_method(
     name: str,
-    train: Rows,
-    validation: Rows,
+    train: TrainingRows,
+    validation: TrainingRows,
     k: int | None = None,
     settings: dict[str, float] | None = None,
     seed: int = 0,

@@ -1,6 +1,7 @@
 """The columns of a frame, checked: what cannot be used is refused with its column and row."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -21,6 +22,19 @@ class ColumnTypeError(InputError, TypeError):
     """A column holds something that is neither text nor a number; scikit-learn expects a TypeError."""
 
 
+@contextmanager
+def as_input_errors() -> Iterator[None]:
+    """What scikit-learn says about a table, in its words, as an InputError, which is a ValueError too."""
+    from sklearn.exceptions import NotFittedError
+
+    try:
+        yield
+    except (InputError, NotFittedError):
+        raise
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise InputError(str(error)) from error
+
+
 def as_frame(x: Any) -> pd.DataFrame:
     """Anything like a table of N rows as a frame.
 
@@ -34,11 +48,9 @@ def as_frame(x: Any) -> pd.DataFrame:
         refuse_masked(x, "X")
         from sklearn.utils.validation import check_array
 
-        try:
+        with as_input_errors():
             # of strings and objects as they are: a column may be categorical
             values = check_array(x, dtype=None, ensure_all_finite=False, estimator="StableClassifier")
-        except (ValueError, TypeError, RuntimeError) as error:
-            raise InputError(str(error)) from error
         return pd.DataFrame(values, columns=[f"x{i}" for i in range(values.shape[1])])
     for count, what in zip(x.shape, ("row", "column"), strict=True):
         if count == 0:

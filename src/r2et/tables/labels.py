@@ -11,7 +11,7 @@ from torch import Tensor
 
 from r2et.errors import InputError
 from r2et.numerics.values import check_count, check_kind, few, quoted
-from r2et.tables.columns import label, listed_names
+from r2et.tables.columns import as_input_errors, label, listed_names
 
 Series: TypeAlias = "pd.Series[Any]"
 
@@ -106,10 +106,8 @@ def _column(labels: Any) -> Series:
         return labels
     from sklearn.utils.validation import column_or_1d
 
-    try:
+    with as_input_errors():
         return pd.Series(column_or_1d(labels))
-    except (ValueError, TypeError, RuntimeError) as error:
-        raise InputError(str(error)) from error
 
 
 def _whole_numbers(labels: Any) -> Tensor:

@@ -11,16 +11,16 @@ from r2et.numerics.modes import evaluating
 from r2et.numerics.preflight import check_module, run
 from r2et.numerics.values import check_flag, check_kind, check_path, quoted
 from r2et.objectives import CrossEntropy, Objective
+from r2et.training.batches import TrainingRows, as_rows
 from r2et.training.devices import runtime
-from r2et.training.rows import Rows, as_rows
 from r2et.training.settings import FitResult, Retraining, Settings
 from r2et.training.trainer import Trainer
 
 
 def fit(
     model: nn.Module,
-    train: Rows | tuple[Tensor, Tensor],
-    validation: Rows | tuple[Tensor, Tensor],
+    train: TrainingRows | tuple[Tensor, Tensor],
+    validation: TrainingRows | tuple[Tensor, Tensor],
     objective: Objective | None = None,
     *,
     settings: Settings | None = None,

@@ -12,7 +12,7 @@ from r2et.checkpoints import models as checkpoints
 from r2et.errors import CheckpointError
 from r2et.files.reading import typed
 from r2et.objectives import Objective
-from r2et.training.rows import Rows, weights_of
+from r2et.training.batches import TrainingRows, weights_of
 from r2et.training.settings import Progress, Retraining, Settings
 
 KIND = "training"
@@ -40,7 +40,7 @@ def identity(
     optimiser: Optimizer,
     schedule: LRScheduler | None,
     retraining: Retraining | None,
-    rows: Sequence[Rows],
+    rows: Sequence[TrainingRows],
 ) -> dict[str, object]:
     """What must be the same for a run to be resumed, as JSON values."""
     reference = None
@@ -58,7 +58,7 @@ def identity(
     }
 
 
-def _tensors(rows: Rows) -> list[Tensor]:
+def _tensors(rows: TrainingRows) -> list[Tensor]:
     weights = weights_of(rows)
     return [rows.x, rows.y] if weights is None else [rows.x, rows.y, weights]
 

@@ -24,9 +24,9 @@ from r2et.progress import Advance, progress_bar
 from r2et.ranking import precision_at_k
 from r2et.scores import prediction
 from r2et.training import runs
+from r2et.training.batches import Batch, Redrawn, TrainingRows, take, weights_of
 from r2et.training.compiled import CannotCompileError, CompiledStep
 from r2et.training.devices import Runtime
-from r2et.training.rows import Batch, Redrawn, Rows, take, weights_of
 from r2et.training.seeds import derived, generator_for
 from r2et.training.settings import FitResult, Progress, Retraining, Settings
 
@@ -44,8 +44,8 @@ class Trainer:
     def __init__(
         self,
         model: nn.Module,
-        train: Rows,
-        validation: Rows,
+        train: TrainingRows,
+        validation: TrainingRows,
         objective: Objective,
         settings: Settings,
         *,

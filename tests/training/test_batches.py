@@ -10,8 +10,8 @@ from r2et.data import MovedImages, Split
 from r2et.errors import InputError
 from r2et.objectives import CrossEntropy
 from r2et.training import Batch, Settings, Trainer, WeightedRows
+from r2et.training.batches import Redrawn, Weighted, as_rows, take, weights_of
 from r2et.training.devices import OneDevice
-from r2et.training.rows import Redrawn, Weighted, as_rows, take, weights_of
 from tests.training.toy import net, problem
 
 TRAIN, VALIDATION = problem(rows=17)

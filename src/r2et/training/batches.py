@@ -13,7 +13,7 @@ from r2et.objectives.objective import check_weights
 
 
 @runtime_checkable
-class Rows(Protocol):
+class TrainingRows(Protocol):
     """Anything with inputs `x` (N, *features) and labels `y` (N,)."""
 
     @property
@@ -26,7 +26,7 @@ class Rows(Protocol):
 
 
 @runtime_checkable
-class Weighted(Rows, Protocol):
+class Weighted(TrainingRows, Protocol):
     """Rows that may not all count the same in the classification loss."""
 
     @property
@@ -35,10 +35,10 @@ class Weighted(Rows, Protocol):
 
 
 @runtime_checkable
-class Redrawn(Rows, Protocol):
+class Redrawn(TrainingRows, Protocol):
     """Rows of which every epoch sees others; `x` and `y` are there for what looks at them once."""
 
-    def redraw(self, generator: torch.Generator) -> Rows:
+    def redraw(self, generator: torch.Generator) -> TrainingRows:
         """As many other rows, decided by the generator alone."""
 
 
@@ -84,13 +84,13 @@ class Batch:
     share: float = 1.0
 
 
-def take(rows: Rows, numbers: Tensor, share: float = 1.0) -> Batch:
+def take(rows: TrainingRows, numbers: Tensor, share: float = 1.0) -> Batch:
     """Some rows, by their numbers (M,), as a batch."""
     weights = weights_of(rows)
     return Batch(rows.x[numbers], rows.y[numbers], None if weights is None else weights[numbers], share)
 
 
-def weights_of(rows: Rows) -> Tensor | None:
+def weights_of(rows: TrainingRows) -> Tensor | None:
     """The weights of rows (N,), if they have any.
 
     >>> weights_of(WeightedRows(torch.zeros(2, 3), torch.tensor([0, 1]), torch.tensor([0.5, 1.5])))
@@ -99,10 +99,10 @@ def weights_of(rows: Rows) -> Tensor | None:
     return rows.weights if isinstance(rows, Weighted) else None
 
 
-def as_rows(part: Rows | tuple[Tensor, Tensor], name: str) -> Rows:
+def as_rows(part: TrainingRows | tuple[Tensor, Tensor], name: str) -> TrainingRows:
     """Inputs and labels, however they came, checked; the name is for error messages."""
     rows = _Pair(*part) if isinstance(part, tuple | list) and len(part) == 2 else part
-    if not isinstance(rows, Rows):
+    if not isinstance(rows, TrainingRows):
         raise InputError(f"{name} must be (x, y), or an object with .x and .y, got {quoted(part)}")
     check_inputs(rows.x, f"{name}.x")
     check_labels(rows.y, len(rows.x))

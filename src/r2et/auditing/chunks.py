@@ -12,7 +12,7 @@ from r2et.attacks import Attack, AttackResult, Task
 from r2et.attacks.inspected import InspectedModel
 from r2et.auditing.certifying import Certifier
 from r2et.auditing.inputs import Names, read_names
-from r2et.auditing.parts import Outcome, Part, draw, sample_rows
+from r2et.auditing.parts import AuditRun, Part, draw, sample_rows
 from r2et.auditing.planning import Plan
 from r2et.auditing.samples import Picture, Samples
 from r2et.data.layouts import ImageLayout
@@ -58,7 +58,7 @@ class RowNeighbours(Neighbours):
         return (torch.add(x, part, alpha=self.sigma) for part in drawn)
 
 
-def run(plan: Plan) -> Outcome:
+def run(plan: Plan) -> AuditRun:
     """Look at the model once, then work chunk by chunk; Ctrl-C ends it after the last whole chunk."""
     options = plan.options
     # attention has a second derivative by the math kernel alone
@@ -72,7 +72,7 @@ def run(plan: Plan) -> Outcome:
         few = at_once(plan.x[0].numel(), copies=CHECKED, least=64)
         validation = validate.check(plan.model, plan.x[:few], k=options.k, explainer=options.explainer)
         parts, pictures = _Chunks(plan, logits, features, certifier).work()
-    return Outcome(
+    return AuditRun(
         logits=logits,
         features=features,
         names=names,

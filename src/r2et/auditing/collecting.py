@@ -9,14 +9,14 @@ from torch import Tensor
 
 from r2et import metrics
 from r2et.attacks import Attack
-from r2et.auditing.parts import Outcome, Part
+from r2et.auditing.parts import AuditRun, Part
 from r2et.auditing.planning import Plan
 from r2et.auditing.result import AttackRow, Audit
 from r2et.auditing.samples import Picture, Samples
 from r2et.certificates import Certificate
 
 
-def collect(plan: Plan, run: Outcome) -> Audit:
+def collect(plan: Plan, run: AuditRun) -> Audit:
     """The audit of the rows that are done."""
     parts = run.parts
     done = sum(len(part.samples) for part in parts)

@@ -41,7 +41,7 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Outcome:
+class AuditRun:
     """What came of a plan; M of its N rows are done.
 
     Attributes:

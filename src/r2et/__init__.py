@@ -79,6 +79,7 @@ _INNER = (
     "estimator",
     "files",
     "foreign",
+    "individuality",
     "integrations",
     "numerics",
     "predictors",

@@ -6,6 +6,7 @@ import torch
 import r2et
 from r2et import attacks, certificates, enclosure, explainers, metrics, ranking, scores, stability, validate
 from r2et.certificates import noisy_counts, smoothed_scores, statistical_stability
+from r2et.individuality import Individuality
 from tests.test_bad_inputs.objects import (
     CERTIFICATE,
     ER,
@@ -181,6 +182,9 @@ MEASURING = [
     row("ranking.dcg_weights: NaN", lambda: ranking.dcg_weights(WITH_NAN, 2), "NaN"),
     row("ranking.fraction_in_order: top", lambda: ranking.fraction_in_order(SCORES, [0, 1]), "top", "[0, 1]"),
     row("ranking.fraction_in_order: NaN", lambda: ranking.fraction_in_order(WITH_NAN, Y[:2]), "NaN"),
+    row("individuality.Individuality: a list", lambda: Individuality.of([[0, 1]], 6), "lists", "[[0, 1]]"),
+    row("individuality.Individuality: scores", lambda: Individuality.of(SCORES, 6), "lists", "whole numbers"),
+    row("individuality.Individuality: features", lambda: Individuality.of(Y[None, :2], "6"), "features='6'"),
     # --- scores -------------------------------------------------------------------------------------------------
     row("scores.check_score: unknown", lambda: scores.check_score("odds"), "'odds'"),
     row("scores.score: unknown", lambda: scores.score("odds", LOGITS, Y), "'odds'", "log-odds"),

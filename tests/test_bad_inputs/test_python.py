@@ -39,6 +39,7 @@ WITHOUT_A_ROW = {
             "FitResult",
             "certificates.StatisticalStability",
             "data.Info",
+            "individuality.Kappa",
             "integrations.Penalty",
             "tables.LabelledTable",
             "predictors.OpenedModel",
@@ -107,7 +108,7 @@ def test_a_bad_argument_gives_one_sentence_that_quotes_it(entry: Row, tmp_path, 
 
 #: packages that people reach through those of the face
 INNER = ("auditing", "certificates", "checkpoints", "enclosure", "integrations", "predictors", "ranking", "scores")
-INNER += ("stability", "training")
+INNER += ("individuality", "stability", "training")
 
 
 def public() -> dict[str, Any]:

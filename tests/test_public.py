@@ -9,6 +9,7 @@ import torch
 import r2et
 
 NAMES = [
+    "Columns",
     "Domain",
     "StableClassifier",
     "audit",
@@ -29,6 +30,7 @@ INSIDE = {
     "attacks": ["AttackResult", "ERAttack", "MSEAttack", "WorstCase"],
     "explainers": [
         "Activation",
+        "ColumnEffects",
         "FromCaptum",
         "Gradient",
         "GradientTimesInput",

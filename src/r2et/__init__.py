@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from r2et.auditing import audit
     from r2et.certificates import certify
     from r2et.checkpoints import save_model
+    from r2et.columns import Columns
     from r2et.domain import Domain
     from r2et.estimator import StableClassifier
     from r2et.predictors import open_model
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Columns",
     "Domain",
     "StableClassifier",
     "attacks",
@@ -57,6 +59,7 @@ __all__ = [
 
 #: where each name lives; nothing is imported before it is used, so that `r2et --version` needs no torch
 _HOMES = {
+    "Columns": "columns",
     "Domain": "domain",
     "StableClassifier": "estimator",
     "audit": "auditing",
@@ -74,6 +77,7 @@ _INNER = (
     "certificates",
     "checkpoints",
     "cli",
+    "columns",
     "domain",
     "enclosure",
     "estimator",

@@ -236,6 +236,18 @@ class Registry(Generic[T]):
 
 _REGISTRIES: dict[str, Registry[Any]] = {}
 _NOT_PLAIN = object()
+#: dataclasses of plain values that settings may hold, by their names in files
+_VALUES: dict[str, type] = {}
+
+
+def storable(name: str) -> Callable[[type[S]], type[S]]:
+    """Decorator: settings may hold such a dataclass of plain values, and a file calls it so."""
+
+    def add(kind: type[S]) -> type[S]:
+        _VALUES[name] = kind
+        return kind
+
+    return add
 
 
 def load_entry_points(group: str, refused: set[EntryPoint]) -> Iterator[tuple[EntryPoint, Any]]:
@@ -283,6 +295,9 @@ def _plain(value: Any) -> Any:
     for registry in _REGISTRIES.values():
         if is_dataclass(value) and not registry.instances and isinstance(value, registry.base):
             return {"kind": registry.kind, **registry.describe(value)}
+    name = next((name for name, kind in _VALUES.items() if type(value) is kind), None)
+    if name is not None:
+        return {"kind": name} | {entry.name: _plain(getattr(value, entry.name)) for entry in fields(value)}
     return _NOT_PLAIN
 
 
@@ -295,6 +310,8 @@ def _restored(value: Any, trust: Trust) -> Any:
     kind = settings.pop("kind", None)
     if isinstance(kind, str) and kind in _REGISTRIES:
         return _REGISTRIES[kind].restore(settings, trust)
+    if isinstance(kind, str) and kind in _VALUES:
+        return _VALUES[kind](**{name: _restored(entry, trust) for name, entry in settings.items()})
     raise CheckpointError(f"{quoted(value)} describes nothing that r2et knows")
 
 

@@ -28,6 +28,18 @@ from tests.test_bad_inputs.objects import (
 
 HALF = r2et.explainers.Gradient()
 
+
+def columns(**changes: object) -> r2et.Columns:
+    """Two columns, a number and a category of two, with one thing changed."""
+    good = {
+        "names": ("a", "b"),
+        "features": ((0,), (1, 2)),
+        "kinds": ("number", "category"),
+        "frequencies": ((), (0.5, 0.5)),
+    }
+    return r2et.Columns(**(good | changes))
+
+
 MEASURING = [
     # --- domains ------------------------------------------------------------------------------------------------
     row("Domain: lower is NaN", lambda: r2et.Domain(lower=NAN), "lower", "NaN"),
@@ -58,6 +70,33 @@ MEASURING = [
     row("Domain: groups has fractions", lambda: r2et.Domain(groups=[[0, 1.5]]), "groups[0]=[0, 1.5]"),
     row("Domain: groups share a feature", lambda: r2et.Domain(groups=[[0, 1], [1, 2]]), "feature 1", "twice"),
     row("Domain: move_groups is text", lambda: r2et.Domain(move_groups="no"), "move_groups='no'", "True or False"),
+    # --- columns ------------------------------------------------------------------------------------------------
+    row("Columns: names is text", lambda: columns(names="ab"), "names='ab'"),
+    row("Columns: names are alike", lambda: columns(names=("a", "a")), "'a' twice"),
+    row("Columns: features are flat", lambda: columns(features=(0, 1)), "features", "list of lists", "0"),
+    row("Columns: too few features", lambda: columns(features=((0, 1, 2),)), "features", "2 columns"),
+    row("Columns: a feature is a fraction", lambda: columns(features=((0.5,), (1, 2))), "0.5"),
+    row("Columns: a feature is twice", lambda: columns(features=((0,), (0, 2))), "feature 0", "twice"),
+    row("Columns: a feature is in no column", lambda: columns(features=((0,), (2, 3))), "feature 1", "no column"),
+    row("Columns: a kind is unknown", lambda: columns(kinds=("numbr", "flag")), "'numbr'", "number"),
+    row("Columns: kinds is text", lambda: columns(kinds="number"), "kinds", "'number'"),
+    row("Columns: a frequency is NaN", lambda: columns(frequencies=((), (NAN, 0.5))), "'b'", "nan", "sum to 1"),
+    row("Columns: frequencies sum to 2", lambda: columns(frequencies=((), (1.0, 1.0))), "'b'", "sum to 1"),
+    row("Columns: a number has frequencies", lambda: columns(frequencies=((1.0,), (0.5, 0.5))), "'a'", "0 freq"),
+    row("Columns: too few frequencies", lambda: columns(frequencies=((), (1.0,))), "'b'", "2 frequencies"),
+    row("Columns: a row cannot exist", lambda: columns().check_rows(X[:, :3]), "row 0", "'b'"),
+    row("Columns: x is an array", lambda: r2et.Columns.from_rows(X.numpy(), r2et.Domain()), "ndarray"),
+    row("Columns: the domain is a list", lambda: r2et.Columns.from_rows(X, [[0, 1]]), "domain=[[0, 1]]"),
+    row("Columns: x is no table", lambda: r2et.Columns.from_rows(PAIRS, r2et.Domain()), "(N, n)"),
+    row("Columns: too few names", lambda: r2et.Columns.from_rows(X, r2et.Domain(), names=["a"]), "6 names"),
+    row("ColumnEffects: columns is a list", lambda: explainers.ColumnEffects(columns=["a"]), "columns=['a']"),
+    row(
+        "ColumnEffects: reduce is abs-sum",
+        lambda: explainers.ColumnEffects(columns=columns(), reduce="abs-sum"),
+        "abs-sum",
+        "no channels",
+    ),
+    row("ColumnEffects: too many features", lambda: explainers.ColumnEffects(columns=columns())(NET, X), "(5, 6)"),
     # --- explainers ---------------------------------------------------------------------------------------------
     row("explainers.Explainer: x is an array", lambda: HALF(NET, X.numpy()), "ndarray", "torch.as_tensor"),
     row(

@@ -73,7 +73,9 @@ class Task:
             inspected: of the same model, from another task; None = a new one.
         """
         domain = Domain() if domain is None else domain
-        domain.check(x[0].numel() // attack.explainer.inputs)
+        n = x[0].numel() // attack.explainer.inputs
+        domain.check(n)
+        attack.explainer.check_movable(domain.movable(n))
         x = x.detach()
         point, logits = forward(model, x)
         check_logits(logits, len(x))

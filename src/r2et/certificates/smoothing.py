@@ -276,7 +276,8 @@ def noisy_counts(
         for row, label in zip(x.detach(), target, strict=True):
             counts: Tensor | int = 0
             for noise in row_normal_chunks(row, samples, chunk=chunk, seed=seed):
-                scores = explain_at(model, row + sigma * noise, label.expand(len(noise)), explainer)
+                copies = explainer.within(row + sigma * noise, row)
+                scores = explain_at(model, copies, label.expand(len(noise)), explainer)
                 check_k(tau, scores.shape[-1])
                 counts = counts + ranking.top_k_mask(scores, tau).sum(0)
                 advance(len(noise))

@@ -199,7 +199,8 @@ def statistical_stability(
         chunk = chunk_size or at_once(x.numel())
         parts = []
         while part := list(itertools.islice(draws, chunk)):
-            scores = explain_at(model, torch.cat(part), target.repeat(len(part)), explainer)
+            points = torch.cat([explainer.within(draw, x) for draw in part])
+            scores = explain_at(model, points, target.repeat(len(part)), explainer)
             parts.append(_risks(scores.double().unflatten(0, (len(part), len(x))), top, margin))
     risk, surrogate, margin_risk, gap = torch.cat(parts, dim=1)
     if len(risk) != samples:

@@ -3,12 +3,14 @@
 from r2et.explainers.activation import Activation
 from r2et.explainers.averaged import IntegratedGradients, SmoothGrad
 from r2et.explainers.captum import FromCaptum
+from r2et.explainers.column_effects import ColumnEffects
 from r2et.explainers.explainer import EXPLAINERS, Explainer
 from r2et.explainers.gradient import Gradient, GradientTimesInput
 
 __all__ = [
     "EXPLAINERS",
     "Activation",
+    "ColumnEffects",
     "Explainer",
     "FromCaptum",
     "Gradient",

@@ -125,6 +125,13 @@ class Explainer(ABC):
         if self.reduce == "abs-sum" and x.ndim < self.inputs + 2:
             raise InputError(f"reduce='abs-sum' needs a channel axis, got inputs of shape {tuple(x.shape)}")
 
+    def within(self, points: Tensor, x: Tensor) -> Tensor:
+        """Points around inputs, both (..., *features), with what cannot vary continuously as it is in x."""
+        return points
+
+    def check_movable(self, movable: Tensor) -> None:  # noqa: B027 - most are about every input
+        """Raise if the explanation is not about inputs in which these features move, bool (n,)."""
+
     def gradient(
         self, model: nn.Module, x: Tensor, target: Tensor, *, create_graph: bool, logits: Tensor | None
     ) -> Tensor:

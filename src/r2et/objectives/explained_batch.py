@@ -73,6 +73,7 @@ class ExplainedBatch:
             drawn = torch.randn(
                 self.x[:rows].shape, generator=self.generator, device=self.x.device, dtype=self.x.dtype
             )
+            drawn = self._allowed(drawn)
             if kind == "adversarial":
                 moved = (self.x[:rows].detach() + PROBE * size * unit(drawn)).requires_grad_()
                 there = self.explainer.attribute(
@@ -88,8 +89,12 @@ class ExplainedBatch:
             drawn = self.attributions[:rows].detach()
         else:
             value = log_odds(self.logits, self.target).sum()
-            drawn = derivative(value, self.x, retain_graph=True)[:rows]
+            drawn = self._allowed(derivative(value, self.x, retain_graph=True)[:rows])
         return unit(drawn)
+
+    def _allowed(self, directions: Tensor) -> Tensor:
+        """Directions (rows, *features) without what cannot vary continuously in this explanation."""
+        return self.explainer.within(directions, torch.zeros_like(directions))
 
     def difference_quotient(
         self, kind: Direction, *, size: float, fraction: float = 1.0, scale_free: bool = False

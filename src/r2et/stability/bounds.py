@@ -179,7 +179,7 @@ def _estimated(
     distance = torch.cdist(salient, other, compute_mode="donot_use_mm_for_euclid_dist").mean((-1, -2))
     steepest = at_x.norm(dim=-1)
     for points in UniformNeighbours(radius).each(model, x, samples, generator):
-        steepest = torch.maximum(steepest, rows(points).norm(dim=-1))
+        steepest = torch.maximum(steepest, rows(explainer.within(points, x)).norm(dim=-1))
     # the mean of L_i + L_j over all pairs is the mean over each side
     slope = torch.where(top, steepest / k, steepest / (top.shape[-1] - k)).sum(-1)
     lower, upper = gap - radius / 2 * distance, gap + radius * slope

@@ -170,7 +170,7 @@ def path_explanations(
     check_chunk_size(chunk_size)
     check_generator(generator)
     points = (
-        torch.lerp(x, neighbour, (step + 0.5) / steps)
+        torch.lerp(x, explainer.within(neighbour, x), (step + 0.5) / steps)
         for neighbour in neighbours.each(model, x, samples, generator)
         for step in range(steps)
     )

@@ -1,0 +1,274 @@
+"""How encoded features make up the columns of a table, and how often each value of a discrete column occurs."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from r2et.domain import Domain
+from r2et.errors import InputError
+from r2et.numerics.checks import check_inputs
+from r2et.numerics.once import once
+from r2et.numerics.values import as_number, check_choice, check_kind, check_names, is_whole, quoted
+from r2et.registry import storable
+
+Kind = Literal["number", "flag", "category"]
+
+
+@storable("columns")
+@dataclass(frozen=True, repr=False)
+class Columns:
+    """The columns of a table whose rows are encoded as n features.
+
+    A number and a flag are one feature each, or several that are always the same. A category is a group of
+    features of which exactly one is 1. Every feature is in one column.
+
+    Args:
+        names: of the columns.
+        features: the numbers of each column's features, 0..n-1.
+        kinds: "number", "flag" (0 or 1) or "category" of each column.
+        frequencies: how often each value of a discrete column occurs, as shares that sum to 1: of 0 and 1 for a
+            flag, of each feature for a category; () for a number.
+
+    >>> columns = Columns(
+    ...     names=("age", "job", "smokes"),
+    ...     features=((0,), (1, 2), (3,)),
+    ...     kinds=("number", "category", "flag"),
+    ...     frequencies=((), (0.25, 0.75), (0.5, 0.5)),
+    ... )
+    >>> columns
+    Columns(1 number, 1 flag, 1 category; 4 features)
+    >>> columns.owner, columns.continuous
+    (tensor([0, 1, 1, 2]), tensor([ True, False, False, False]))
+    >>> columns.check_rows(torch.tensor([[0.3, 1.0, 0.0, 1.0], [0.1, 1.0, 1.0, 0.0]]))
+    Traceback (most recent call last):
+    r2et.errors.InputError: row 1 has no valid value of the category 'job': its features 1, 2 are 1, 1, and exactly
+    one of them is 1 in a row that can exist
+    """
+
+    names: Sequence[str]
+    features: Sequence[Sequence[int]]
+    kinds: Sequence[Kind]
+    frequencies: Sequence[Sequence[float]]
+
+    def __post_init__(self) -> None:
+        # kept as tuples: what can be looked at once only would be empty afterwards
+        names = check_names("names", self.names)
+        object.__setattr__(self, "names", names)
+        for field, entries in (("features", self.features), ("frequencies", self.frequencies)):
+            object.__setattr__(self, field, _lists(field, entries, len(names)))
+        object.__setattr__(self, "kinds", _listed("kinds", self.kinds, len(names)))
+        _check_features(self.features)
+        for name, features, kind, shares in zip(names, self.features, self.kinds, self.frequencies, strict=True):
+            check_choice(f"kind of column {name!r}", kind, get_args(Kind))
+            _check_shares(name, kind, len(features), shares)
+
+    @classmethod
+    def from_rows(cls, x: Tensor, domain: Domain, *, names: Iterable[str] | None = None) -> "Columns":
+        """Learn frequencies from valid rows x (N, n).
+
+        Every group of the domain is a category, and every frozen feature that is 0 or 1 in all rows is a flag;
+        the others are numbers.
+
+        Args:
+            x: (N, n), such as the rows that a model was trained on.
+            domain: which features are frozen, and which are one category.
+            names: of the n features; None = they are numbered. A category is called by what its features' names
+                have in common before a colon, as in "job: cook".
+
+        >>> rows = torch.tensor([[0.3, 1.0, 0.0, 1.0], [0.1, 0.0, 1.0, 0.0], [2.0, 0.0, 1.0, 1.0]])
+        >>> names = ("age", "job: cook", "job: nurse", "smokes")
+        >>> columns = Columns.from_rows(rows, Domain(groups=[[1, 2]], frozen=[3]), names=names)
+        >>> columns.names, columns.kinds
+        (('age', 'job', 'smokes'), ('number', 'category', 'flag'))
+        """
+        check_inputs(x)
+        check_kind("domain", domain, Domain, "r2et.Domain(groups=[[0, 1]])")
+        if x.ndim != 2:
+            raise InputError(f"columns are those of a table: x must have shape (N, n), got {tuple(x.shape)}")
+        n = x.shape[1]
+        domain.check(n)
+        of_features = tuple(f"feature {i}" for i in range(n)) if names is None else check_names("names", names, n)
+        own = _owners(domain, n)
+        x = x.detach().double()
+        binary = ((x == 0) | (x == 1)).all(0)
+        kinds: list[Kind] = []
+        shares: list[tuple[float, ...]] = []
+        for features in own:
+            category = features in domain.groups
+            flag = all(i in domain.frozen and binary[i] for i in features)
+            kinds.append("category" if category else "flag" if flag else "number")
+            of_ones = x[:, list(features)].mean(0).tolist()
+            shares.append(tuple(of_ones) if category else (1 - of_ones[0], of_ones[0]) if flag else ())
+        told = _distinct([_common_name([of_features[i] for i in features]) for features in own])
+        # a mean over rows that cannot exist is no frequency
+        _check_rows(x, told, own, kinds)
+        return cls(told, own, tuple(kinds), tuple(shares))
+
+    def __len__(self) -> int:
+        """How many columns."""
+        return len(self.names)
+
+    def __repr__(self) -> str:
+        count = Counter(self.kinds)
+        plural = {"number": "numbers", "flag": "flags", "category": "categories"}
+        told = ", ".join(f"{count[kind]} {kind if count[kind] == 1 else plural[kind]}" for kind in get_args(Kind))
+        return f"Columns({told}; {self.n} features)"
+
+    @cached_property
+    def n(self) -> int:
+        """How many features."""
+        return sum(map(len, self.features))
+
+    @cached_property
+    def owner(self) -> Tensor:
+        """The number of each feature's column, int64 (n,)."""
+        owner = torch.zeros(self.n, dtype=torch.int64)
+        for column, features in enumerate(self.features):
+            owner[list(features)] = column
+        return owner
+
+    @cached_property
+    def continuous(self) -> Tensor:
+        """Which features belong to numbers, bool (n,): the others jump from one value to another."""
+        return torch.tensor([kind == "number" for kind in self.kinds])[self.owner]
+
+    @cached_property
+    def typical(self) -> Tensor:
+        """A row that can exist, float64 (n,): numbers at 0, the most frequent value of every discrete column."""
+        row = torch.zeros(self.n, dtype=torch.float64)
+        for features, kind, shares in zip(self.features, self.kinds, self.frequencies, strict=True):
+            if kind != "number":
+                most = shares.index(max(shares))
+                row[list(features)] = self.values(kind, len(features))[most]
+        return row
+
+    @staticmethod
+    def values(kind: Kind, size: int) -> Tensor:
+        """Every value that the features of a discrete column can take, float64 (values, size)."""
+        if kind == "category":
+            return torch.eye(size, dtype=torch.float64)
+        return torch.tensor([0.0, 1.0], dtype=torch.float64)[:, None].expand(2, size)
+
+    def domain(self) -> Domain:
+        """What may change of such a row: the numbers, without bounds; discrete columns stay as they are."""
+        groups = [
+            features
+            for features, kind in zip(self.features, self.kinds, strict=True)
+            if kind == "category" and len(features) > 1
+        ]
+        return Domain(frozen=(~self.continuous).nonzero().flatten().tolist(), groups=groups)
+
+    def check_rows(self, x: Tensor) -> None:
+        """Raise unless every row of x (N, n) can exist; the message names the row and the column."""
+        if x.ndim != 2 or x.shape[1] != self.n:
+            raise InputError(
+                f"the {len(self)} columns have {self.n} features, but x has shape {tuple(x.shape)}: encode the "
+                "rows as the columns say"
+            )
+        check_rows_exist(x, self)
+
+
+@once
+def check_rows_exist(x: Tensor, columns: Columns) -> None:
+    """Raise unless every row of x (N, n) can exist."""
+    _check_rows(x.detach(), columns.names, columns.features, columns.kinds)
+
+
+def _check_rows(x: Tensor, names: Sequence[str], features: Sequence[Sequence[int]], kinds: Sequence[Kind]) -> None:
+    """Raise at the first row of x (N, n) whose column holds what no row can hold."""
+    binary = (x == 0) | (x == 1)
+    for name, members, kind in zip(names, map(list, features), kinds, strict=True):
+        part = x[:, members]
+        wrong = (part != part[:, :1]).any(1)
+        rule = f"they are the same {kind} in a row that can exist"
+        if kind == "category":
+            wrong = part.sum(1) != 1
+            rule = "exactly one of them is 1 in a row that can exist"
+        if kind != "number":
+            wrong = wrong | ~binary[:, members].all(1)
+            rule = "it is 0 or 1 in a row that can exist" if len(members) == 1 else rule
+        if wrong.any():
+            row = int(wrong.nonzero()[0])
+            listed, held = ", ".join(map(str, members[:12])), ", ".join(f"{v:g}" for v in part[row, :12].tolist())
+            more = "" if len(members) <= 12 else f" and {len(members) - 12} more"
+            verb = "feature" if len(members) == 1 else "features"
+            raise InputError(
+                f"row {row} has no valid value of the {kind} {name!r}: its {verb} {listed}{more} "
+                f"{'is' if len(members) == 1 else 'are'} {held}, and {rule}"
+            )
+
+
+def _listed(field: str, entries: object, count: int) -> tuple[object, ...]:
+    usable = isinstance(entries, Iterable) and not isinstance(entries, str | bytes | Tensor)
+    listed = tuple(entries) if usable else ()  # type: ignore[arg-type]  # it can be gone through
+    if not usable or len(listed) != count:
+        raise InputError(
+            f"{field} must be a list with one entry for each of {count} columns, got {quoted(entries)}"
+        )
+    return listed
+
+
+def _lists(field: str, entries: object, count: int) -> tuple[tuple[object, ...], ...]:
+    listed = _listed(field, entries, count)
+    for entry in listed:
+        if not isinstance(entry, Iterable) or isinstance(entry, str | bytes):
+            raise InputError(f"{field} must be a list of lists, got {quoted(entry)} among them")
+    return tuple(tuple(entry) for entry in listed)  # type: ignore[arg-type]  # checked
+
+
+def _check_features(features: Sequence[Sequence[int]]) -> None:
+    """Every feature from 0 on is in one column."""
+    members = [i for column in features for i in column]
+    for number in members:
+        if not is_whole(number) or number < 0:
+            raise InputError(f"features must be whole numbers of at least 0, got {quoted(number)}")
+    twice = next((i for i, count in Counter(members).items() if count > 1), None)
+    if twice is not None:
+        raise InputError(f"feature {twice} is in features={quoted(features)} twice: it is of one column")
+    missing = next((i for i in range(len(members)) if i not in set(members)), None)
+    if missing is not None or not members:
+        raise InputError(f"feature {missing or 0} is in no column of features={quoted(features)}")
+
+
+def _check_shares(name: str, kind: Kind, size: int, shares: Sequence[float]) -> None:
+    wanted = {"number": 0, "flag": 2, "category": size}[kind]
+    if size == 0 or len(shares) != wanted:
+        raise InputError(
+            f"column {name!r} is a {kind} of {size} feature(s): it has {wanted} frequencies, got {quoted(shares)}"
+        )
+    numbers = [as_number(share) for share in shares]
+    if not all(number is not None and 0 <= number <= 1 for number in numbers) or (
+        wanted and not math.isclose(math.fsum(map(float, shares)), 1.0, abs_tol=1e-6)
+    ):
+        raise InputError(f"the frequencies of column {name!r} must be shares that sum to 1, got {quoted(shares)}")
+
+
+def _owners(domain: Domain, n: int) -> tuple[tuple[int, ...], ...]:
+    """The features of each column, by the first of them: groups, features that are always the same, others."""
+    together = [tuple(group) for group in (*domain.groups, *getattr(domain, "equal", ()))]
+    taken = {i for group in together for i in group}
+    return tuple(sorted([*together, *((i,) for i in range(n) if i not in taken)], key=min))
+
+
+def _common_name(names: Sequence[str]) -> str:
+    """What the features of one column are called together."""
+    before = {name.rpartition(": ")[0] for name in names}
+    if len(names) > 1 and len(before) == 1 and "" not in before:
+        return before.pop()
+    return names[0] if len(names) == 1 else " / ".join(names)
+
+
+def _distinct(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of which no two are alike: a column may be called as a category's common part."""
+    seen: Counter[str] = Counter()
+    told = []
+    for name in names:
+        seen[name] += 1
+        told.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return tuple(told)

@@ -1,0 +1,166 @@
+"""The explanation of a table by its columns: slopes of numbers, differences between valid rows for the rest."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from r2et.columns import Columns
+from r2et.errors import InputError
+from r2et.explainers.explainer import EXPLAINERS, Explainer
+from r2et.numerics.memory import at_once
+from r2et.numerics.values import check_kind, few
+from r2et.scores import score
+
+
+@EXPLAINERS.register("column-effects")
+@dataclass(frozen=True, kw_only=True)
+class ColumnEffects(Explainer):
+    """One score for each column of a table, from what valid rows determine.
+
+    A number is scored by its slope ds/dx_i, per unit of x. A flag or a category is scored by s(x) - the mean of
+    s(x with that column at value v) over its values v, weighted by how often they occur. Only rows that can exist
+    are evaluated, so two models that agree on those have one explanation: on 0/1 features a derivative is not
+    determined by them, and neither is the slope along the sum of a one-hot group.
+
+    It is differentiable by the numbers and by the parameters; discrete columns do not move.
+
+    Args:
+        columns: how the features of x (N, n) make up columns.
+        reduce: "abs" ranks columns by the magnitude of their effect, "signed" by signed value.
+
+    >>> columns = Columns(("age", "job"), ((0,), (1, 2)), ("number", "category"), ((), (0.25, 0.75)))
+    >>> model = nn.Linear(3, 2, bias=False)
+    >>> model.weight.data = torch.tensor([[0.0, 0.0, 0.0], [0.5, 4.0, 8.0]])
+    >>> ColumnEffects(columns=columns, reduce="signed")(model, torch.tensor([[1.0, 1.0, 0.0]]))
+    tensor([[ 0.5000, -3.0000]])
+    """
+
+    columns: Columns
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_kind("columns", self.columns, Columns, "r2et.Columns(...) or the columns of r2et.tables.Rows")
+        if self.reduce == "abs-sum" or self.inputs != 1:
+            raise InputError(
+                "columns are those of a table, which has no channels and no pairs: ColumnEffects takes "
+                f"reduce='abs' or 'signed' and inputs=1, got reduce={self.reduce!r}, inputs={self.inputs}"
+            )
+
+    def attribute(
+        self,
+        model: nn.Module,
+        x: Tensor,
+        target: Tensor,
+        *,
+        create_graph: bool = False,
+        logits: Tensor | None = None,
+    ) -> Tensor:
+        """Signed effects (N, columns)."""
+        numbers, owner = self.columns.continuous.to(x.device), self.columns.owner.to(x.device)
+        if create_graph:
+            # what is no number cannot move: no derivative by it, whatever the model does between 0 and 1
+            x, logits = torch.where(numbers, x, x.detach()), None
+        logits = model(x) if logits is None else logits
+        effects = x.new_zeros(len(x), len(self.columns))
+        if self.columns.continuous.any():
+            slopes = self.gradient(model, x, target, create_graph=create_graph, logits=logits)
+            effects = effects.index_add(1, owner, torch.where(numbers, slopes, 0.0))
+        values = _values_of(self.columns)
+        if not len(values.column):
+            return effects
+        with torch.set_grad_enabled(create_graph):
+            here = score(self.score, logits, target)
+            return effects + self._differences(model, x, target, here, values.to(x))
+
+    def _differences(self, model: nn.Module, x: Tensor, target: Tensor, here: Tensor, values: "_Values") -> Tensor:
+        """The effects of discrete columns (N, columns), from the scores at x (N,); those of numbers are 0."""
+        size = at_once(values.pattern.numel())
+        parts = []
+        for part, classes, clean in zip(x.split(size), target.split(size), here.split(size), strict=True):
+            rows = values.put_into(part)
+            there = score(self.score, model(rows.flatten(0, 1)), classes.repeat_interleave(len(values.column)))
+            change = values.shares(part) * (clean[:, None] - there.reshape(len(part), -1))
+            parts.append(change.new_zeros(len(part), len(self.columns)).index_add(1, values.column, change))
+        return torch.cat(parts)
+
+    def spread(self, mask: Tensor, x: Tensor) -> Tensor:
+        """Bring a mask of columns (N, columns) to the features of x (N, n)."""
+        return mask[:, self.columns.owner.to(mask.device)]
+
+    def check_shape(self, x: Tensor) -> None:
+        """Raise unless x holds rows of this table that can exist."""
+        self.columns.check_rows(x)
+
+    def within(self, points: Tensor, x: Tensor) -> Tensor:
+        """Points around rows, both (..., n), with the discrete columns of x."""
+        return torch.where(self.columns.continuous.to(x.device), points, x)
+
+    def check_movable(self, movable: Tensor) -> None:
+        """Raise if features of discrete columns may move, bool (n,): there is no effect between two values."""
+        moved = self.columns.owner[movable.cpu() & ~self.columns.continuous].unique().tolist()
+        if moved:
+            raise InputError(
+                "ColumnEffects compares rows that can exist, but what may move here includes the flags and "
+                f'categories {few([self.columns.names[i] for i in moved])}: use threat="domain" with a domain in '
+                "which they are frozen, such as domain=columns.domain()"
+            )
+
+
+class _Values(NamedTuple):
+    """All V values of all discrete columns.
+
+    Attributes:
+        column: whose value it is, int64 (V,).
+        share: how often it occurs in its column, (V,).
+        pattern: what the column's features are then, 0 elsewhere, (V, n).
+        members: which features these are, bool (V, n).
+        feature, held: a feature that is `held` in the rows that have this value, (V,) each.
+    """
+
+    column: Tensor
+    share: Tensor
+    pattern: Tensor
+    members: Tensor
+    feature: Tensor
+    held: Tensor
+
+    def to(self, like: Tensor) -> "_Values":
+        """On the device of a tensor, numbers in its dtype."""
+        return _Values(*(part.to(like) if part.is_floating_point() else part.to(like.device) for part in self))
+
+    def put_into(self, x: Tensor) -> Tensor:
+        """Rows x (N, n) with each value in its column's place, (N, V, n)."""
+        return torch.where(self.members, self.pattern, x[:, None])
+
+    def shares(self, x: Tensor) -> Tensor:
+        """How much each value counts for each row, (N, V): its share, exactly 0 where the row has it anyway."""
+        return torch.where(x[:, self.feature] == self.held, 0.0, self.share)
+
+
+@lru_cache(maxsize=32)
+def _values_of(columns: Columns) -> _Values:
+    found = [
+        (number, float(share), list(features), value, features[place] if kind == "category" else features[0])
+        for number, (features, kind) in enumerate(zip(columns.features, columns.kinds, strict=True))
+        if kind != "number"
+        for place, (share, value) in enumerate(
+            zip(columns.frequencies[number], columns.values(kind, len(features)), strict=True)
+        )
+    ]
+    count = len(found)
+    pattern = torch.zeros(count, columns.n, dtype=torch.float64)
+    members = torch.zeros(count, columns.n, dtype=torch.bool)
+    for row, (_, _, features, value, _) in enumerate(found):
+        pattern[row, features], members[row, features] = value, True
+    feature = torch.tensor([entry[4] for entry in found], dtype=torch.int64)
+    return _Values(
+        column=torch.tensor([entry[0] for entry in found], dtype=torch.int64),
+        share=torch.tensor([entry[1] for entry in found], dtype=torch.float64),
+        pattern=pattern,
+        members=members,
+        feature=feature,
+        held=pattern.gather(1, feature[:, None]).squeeze(1),
+    )

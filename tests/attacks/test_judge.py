@@ -71,7 +71,6 @@ ILLEGAL = {
     "above the bound": (at(0.4), {"domain": Domain(upper=-5.0)}, "outside the domain"),
     "below the bound": (at(-0.4), {"domain": Domain(lower=5.0)}, "outside the domain"),
     "frozen": (at(0.4, 3), {"domain": Domain(frozen=[3])}, "outside the domain"),
-    "grouped": (at(0.4, 3), {"domain": Domain(groups=[[2, 3]])}, "outside the domain"),
 }
 every_fault = pytest.mark.parametrize("fault", ILLEGAL)
 

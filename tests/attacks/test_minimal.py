@@ -114,8 +114,8 @@ def test_nothing_is_found_below_the_true_distance(reduce):
     ("domain", "free"),
     [
         (Domain(frozen=[0, 3]), [1, 2, 4, 5]),
-        (Domain(groups=[[1, 2], [4, 5]]), [0, 3]),
-        (Domain(groups=[[1, 2]], frozen=[0], move_groups=True), [1, 2, 3, 4, 5]),
+        (Domain(frozen=[1, 2, 4, 5]), [0, 3]),
+        (Domain(frozen=[0]), [1, 2, 3, 4, 5]),
     ],
 )
 def test_frozen_features_give_the_constrained_distance(domain, free):

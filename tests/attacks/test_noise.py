@@ -84,7 +84,7 @@ def test_uniform_noise_fills_the_box():
 @pytest.mark.parametrize("norm", ["l2", "linf"])
 @pytest.mark.parametrize("inputs", [1, 2])
 def test_frozen_features_are_untouched(kind, norm, inputs):
-    domain = Domain(frozen=[1], groups=[[3, 4]])
+    domain = Domain(frozen=[1, 3, 4])
     delta, _ = draw(n=6, rows=40, inputs=inputs, kind=kind, norm=norm, domain=domain)
     by_input = delta.reshape(-1, 6)
     assert torch.equal(by_input[:, [1, 3, 4]], torch.zeros(40 * inputs, 3, dtype=torch.float64))

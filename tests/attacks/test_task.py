@@ -57,7 +57,7 @@ def test_some_rows_for_another_attack():
 
 def test_attacks_on_a_shared_task_find_what_they_find_alone():
     model, x, domain = mlp(activation=nn.ReLU), normal(6, 6, seed=4), Domain(frozen=[1], lower=-2.0)
-    task = Task.prepare(ATTACK, model, x, domain=domain, seed=3)
+    task = Task.prepare(ATTACK, model, x, reach=domain.reach("domain", 6), seed=3)
     for attack in (ATTACK, BoundaryAttack(k=2, radius=0.5, steps=5, restarts=2)):
         shared = attack.on([task], [0.5, 0.2])
         alone = [replace(attack, radius=0.2)(model, x, domain=domain, seed=3)]

@@ -311,7 +311,7 @@ def test_it_flips_what_a_random_search_flips_and_more(activation, classes):
 def test_domain_and_cap_are_respected(name):
     model, x, run = case(name, keep="last", radius=2.0)
     lower, upper = torch.full((6,), -0.5, dtype=torch.float64), torch.full((6,), 0.4, dtype=torch.float64)
-    domain = Domain(lower=lower, upper=upper, frozen=[0], groups=[[2, 3]])
+    domain = Domain(lower=lower, upper=upper, frozen=[0, 2, 3])
     for attack in (run, replace(run, cap=0.15), replace(run, norm="linf", radius=0.1)):
         result = attack(model, x, domain=domain)
         flat, clean = result.x.reshape(-1, 6), x.reshape(-1, 6)

@@ -131,7 +131,7 @@ def test_all_rows_other_files_and_limits(run, folder, tmp_path):
 
 def test_attack_and_certify_take_the_same_models(run, folder):
     data = (folder / "plain", "--data", folder / "people.csv", "--limit", 6)
-    attacked = run("attack", *data, "--attack", "er", "--steps", 2, "--within-domain", "--json").json()
+    attacked = run("attack", *data, "--attack", "er", "--steps", 2, "--threat", "domain", "--json").json()
     assert attacked["attacks"][0]["rows"] == 6
     certified = run("certify", *data, "--json").json()
     assert certified["sound"] is True

@@ -120,7 +120,7 @@ def test_grid_search_over_a_pipeline_of_mixed_columns():
     assert set(best.predict(frame)) <= set(y)
     # columns of 0 and 1 are recognised: an attacker does not move them
     names = best[0].get_feature_names_out()
-    movable = best[-1].domain_.movable(len(names)).numpy()
+    movable = best[-1].domain_.reach("domain", len(names)).movable.numpy()
     assert set(names[movable]) == {name for name in names if name.startswith("numbers__")}
 
 

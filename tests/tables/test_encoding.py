@@ -106,10 +106,14 @@ def test_domain():
     frame = mixed()[0]
     encoding = Encoding.learn(frame)
     domain, values = encoding.domain, encoding.encode(frame)
-    assert domain.groups == ((1, 2, 3), (4,), (5, 6), (7,))
+    assert domain.groups == ((1, 2, 3), (5, 6))
+    assert domain.frozen == (4, 7)
     np.testing.assert_allclose(domain.lower, values.min(0))
     np.testing.assert_allclose(domain.upper, values.max(0))
-    assert [name for name, can in zip(encoding.names, domain.movable(9), strict=True) if can] == ["age", "pay"]
+    assert [name for name, can in zip(encoding.names, domain.reach("domain", 9).movable, strict=True) if can] == [
+        "age",
+        "pay",
+    ]
 
 
 def test_description_goes_there_and_back():

@@ -69,7 +69,6 @@ MEASURING = [
     row("Domain: groups is text", lambda: r2et.Domain(groups="ab"), "groups='ab'"),
     row("Domain: groups has fractions", lambda: r2et.Domain(groups=[[0, 1.5]]), "groups[0]=[0, 1.5]"),
     row("Domain: groups share a feature", lambda: r2et.Domain(groups=[[0, 1], [1, 2]]), "feature 1", "twice"),
-    row("Domain: move_groups is text", lambda: r2et.Domain(move_groups="no"), "move_groups='no'", "True or False"),
     # --- columns ------------------------------------------------------------------------------------------------
     row("Columns: names is text", lambda: columns(names="ab"), "names='ab'"),
     row("Columns: names are alike", lambda: columns(names=("a", "a")), "'a' twice"),
@@ -97,6 +96,19 @@ MEASURING = [
         "no channels",
     ),
     row("ColumnEffects: too many features", lambda: explainers.ColumnEffects(columns=columns())(NET, X), "(5, 6)"),
+    row("Domain: a group of one", lambda: r2et.Domain(groups=[[0]]), "groups[0]=[0]", "fewer than two"),
+    row("Domain: equal is text", lambda: r2et.Domain(equal="ab"), "equal='ab'"),
+    row("Domain: unit is text", lambda: r2et.Domain(unit="1"), "unit='1'"),
+    row("Domain: unit is negative", lambda: r2et.Domain(unit=-1.0), "unit=-1.0"),
+    row("Domain: rows of text", lambda: r2et.Domain.from_rows("rows"), "rows"),
+    row(
+        "Domain: rows without a category",
+        lambda: ER(NET, X, domain=r2et.Domain(groups=[[0, 1]])),
+        "row 0",
+        "sum to 1",
+    ),
+    row("attack: unknown threat", lambda: ER(NET, X, threat="all"), "threat 'all'", "domain, tangent, paper"),
+    row("attack: a threat without a domain", lambda: ER(NET, X, threat="tangent"), "domain="),
     # --- explainers ---------------------------------------------------------------------------------------------
     row("explainers.Explainer: x is an array", lambda: HALF(NET, X.numpy()), "ndarray", "torch.as_tensor"),
     row(

@@ -88,7 +88,7 @@ def test_an_array_without_axes_is_no_number_of_a_call():
 def test_features_given_as_bytes_are_numbers_and_no_mask():
     """As a mask, these would freeze all features but the second and the fifth."""
     frozen = np.array([1, 0, 2, 3, 0, 4], dtype=np.uint8)
-    assert Domain(frozen=list(frozen)).movable(6).tolist() == [False] * 5 + [True]
+    assert Domain(frozen=list(frozen)).reach("domain", 6).movable.tolist() == [False] * 5 + [True]
 
 
 @pytest.mark.parametrize("radius", [True, 10**400])

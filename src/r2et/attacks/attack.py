@@ -16,13 +16,13 @@ from r2et.attacks.judge import Judge
 from r2et.attacks.limits import Norm, in_words
 from r2et.attacks.result import AttackResult, better, joined
 from r2et.attacks.task import Predictions, Task, rowwise
-from r2et.domain import Domain
+from r2et.domain import Domain, Threat, under_threat
 from r2et.errors import InputError
 from r2et.explainers import Explainer, Gradient
 from r2et.numerics.autograd import forward
 from r2et.numerics.checks import check_inputs
 from r2et.numerics.modes import weights_kept
-from r2et.numerics.preflight import apart, measuring
+from r2et.numerics.preflight import apart, check_module, measuring
 from r2et.numerics.values import (
     check_choice,
     check_chunk_size,
@@ -101,6 +101,7 @@ class Attack(ABC):
         x: Tensor,
         *,
         domain: Domain | None = ...,
+        threat: Threat | None = ...,
         seed: int | None = ...,
         chunk_size: int | None = ...,
         progress: bool = ...,
@@ -114,6 +115,7 @@ class Attack(ABC):
         x: Tensor,
         *,
         domain: Domain | None = ...,
+        threat: Threat | None = ...,
         seed: int | None = ...,
         chunk_size: int | None = ...,
         progress: bool = ...,
@@ -127,6 +129,7 @@ class Attack(ABC):
         x: Tensor,
         *,
         domain: Domain | None = None,
+        threat: Threat | None = None,
         seed: int | None = None,
         chunk_size: int | None = None,
         progress: bool = False,
@@ -137,7 +140,12 @@ class Attack(ABC):
         Args:
             model: maps (N, *features) to logits (N, C); it is attacked in evaluation mode and left as it was.
             x: (N, *features), or (N, 2, *features) with a two-input explainer.
-            domain: what may be perturbed; None = everything.
+            domain: the inputs that exist; None = that is unknown.
+            threat: what an attacker may do: "domain": move numbers inside their bounds, whole numbers in whole
+                steps, categories and flags not at all; "tangent": everything, but sums of one-hot groups stay;
+                "paper": everything, and categories are features like others. None = "domain" where a domain is
+                known, else "paper". But for "paper", the model is explained without its gauge
+                (`r2et.domain.without_gauge`).
             seed: of random starts; None = 0. A row alone gets the same start as in a batch.
             chunk_size: how many rows are attacked at once; None = all.
             progress: show a progress bar.
@@ -153,15 +161,14 @@ class Attack(ABC):
         check_flag("progress", progress)
         if seed is not None:
             check_seed(seed)
-        domain = Domain() if domain is None else domain
-        check_kind("domain", domain, Domain, "r2et.Domain(lower=0.0)")
-        domain.check(x[0].numel() // self.explainer.inputs)
         radii = None if radii is None else check_radii(radii)
+        check_module(model)
+        model, reach = under_threat(model, x, domain, threat, inputs=self.explainer.inputs)
         with measuring(model, x):
             check_k(self.k, self._ranked_features(model, x))
             known = InspectedModel(model, x.detach())
             tasks = [
-                Task.prepare(self, model, part, domain=domain, seed=seed or 0, inspected=known)
+                Task.prepare(self, model, part, reach=reach, seed=seed or 0, inspected=known)
                 for part in x.detach().split(int(chunk_size or len(x)))
             ]
             results = self._run_all(tasks, radii or [self.radius], progress=progress)

@@ -14,7 +14,7 @@ from r2et.attacks.attack import ATTACKS
 from r2et.attacks.judge import Evaluation, Judge
 from r2et.attacks.pgd import ERAttack, GradientDescentAttack
 from r2et.attacks.task import Task
-from r2et.domain import Domain
+from r2et.domain import Domain, Threat
 from r2et.errors import InputError, ModelError
 from r2et.numerics.autograd import derivative, forward
 from r2et.numerics.checks import check_differentiable, check_logits
@@ -243,6 +243,7 @@ def sweep(
     step_sizes: Sequence[float],
     *,
     domain: Domain | None = None,
+    threat: Threat | None = None,
     seed: int | None = None,
     weights: Sequence[Weights] = get_args(Weights),
     chunk_size: int | None = None,
@@ -250,8 +251,8 @@ def sweep(
     """P@k and sensitivity of every rule of weights at every step size: the scatter of App. B.2.3, rule by rule.
 
     `attack` gives everything but weights, the radius, which is a step size times its steps, and keep, which is
-    "last", because with "best" no prediction changes. `model`, `x` (N, *features), `domain`, `seed` and
-    `chunk_size` are those of an attack's call; `weights` names the rules to compare.
+    "last", because with "best" no prediction changes. `model`, `x` (N, *features), `domain`, `threat`, `seed`
+    and `chunk_size` are those of an attack's call; `weights` names the rules to compare.
 
     >>> model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
     >>> attack = ConstrainedAttack(k=2, radius=1.0, steps=5)
@@ -269,6 +270,7 @@ def sweep(
             model,
             x,
             domain=domain,
+            threat=threat,
             seed=seed,
             chunk_size=chunk_size,
             radii=[step * run.steps for step in step_sizes],

@@ -83,8 +83,9 @@ class Judge:
     def __init__(self, task: Task) -> None:
         self.task = task
         attack = task.attack
-        inside = None if task.everywhere else task.inside
-        self.limits = Limits(task.x, attack.radius, attack.norm, attack.cap, inside)
+        sums = bool(task.reach.groups or task.reach.equal)
+        inside = None if task.reach.everywhere else task.inside
+        self.limits = Limits(task.x, attack.radius, attack.norm, attack.cap, inside, sums=sums)
         self._other_targets = self._other_classes()
 
     @property
@@ -93,14 +94,15 @@ class Judge:
         return self.limits.rejected
 
     def evaluate(self, x: Tensor, *, create_graph: bool = False) -> Evaluation:
-        """Explain and judge iterates (N, *features).
+        """Explain and judge iterates (N, *features), after rounding where the threat has whole numbers.
 
         Args:
-            x: in the shape of the clean inputs.
+            x: in the shape of the clean inputs; the `x` of the evaluation are the rounded ones.
             create_graph: make the scores differentiable by the `x` of the evaluation.
         """
         self._check_iterates(x)
         task, explainer, k = self.task, self.task.attack.explainer, self.task.attack.k
+        x = task.rounded(x.detach())
         point, logits = forward(task.model, x)
         with torch.enable_grad():
             attributions = explainer.attribute(

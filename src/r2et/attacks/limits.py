@@ -23,6 +23,7 @@ class Limits:
         norm: of the budget.
         cap: L-infinity budget on top; None = none.
         inside: the nearest inputs in the domain, from iterates (N, *features); None = everything is in it.
+        sums: whether the domain has sums of features that stay, whose rounding is that of the largest term.
 
     >>> limits = Limits(torch.zeros(3, 2), radius=1.0, norm="l2")
     >>> limits.accept(torch.tensor([[1.0, 0.0], [1.0, 1.0], [torch.nan, 0.0]]))
@@ -38,8 +39,10 @@ class Limits:
         norm: Norm,
         cap: float | None = None,
         inside: Callable[[Tensor], Tensor] | None = None,
+        *,
+        sums: bool = False,
     ) -> None:
-        self.start, self.norm, self.inside = start, norm, inside
+        self.start, self.norm, self.inside, self.sums = start, norm, inside, sums
         self.rejected: Counter[str] = Counter()
         self.digits = 2 * torch.finfo(start.dtype).eps
         flat = start.flatten(start_dim=1)
@@ -77,7 +80,12 @@ class Limits:
     def _in_domain(self, x: Tensor) -> Tensor:
         if self.inside is None:
             return torch.ones(len(x), dtype=torch.bool, device=x.device)
-        rounding = self.digits * torch.maximum(x.abs(), self.start.abs())
+        size = torch.maximum(x.abs(), self.start.abs())
+        if self.sums:
+            # sums of a group's terms, one after the other
+            largest = size.flatten(start_dim=1).amax(1).clamp_min(1) * 8
+            size = largest.reshape(-1, *[1] * (x.ndim - 1)).expand_as(x)
+        rounding = self.digits * size
         return ((x - self.inside(x)).abs() <= rounding).flatten(start_dim=1).all(1)
 
 

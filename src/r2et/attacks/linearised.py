@@ -60,7 +60,7 @@ class View:
         self.columns = task.movable.repeat(inputs).nonzero().flatten()
         start = task.x.flatten(start_dim=inputs)
         cap = min(attack.cap or torch.inf, attack.radius if attack.norm == "linf" else torch.inf)
-        ends = [task.domain.clamp(torch.full_like(start, sign * torch.inf), start) - start for sign in (-1, 1)]
+        ends = [task.reach.clamp(torch.full_like(start, sign * torch.inf), start) - start for sign in (-1, 1)]
         self.low, self.high = (end.clamp(-cap, cap).flatten(start_dim=1)[:, self.columns] for end in ends)
         self.bounded = bool(self.low.isfinite().any() or self.high.isfinite().any())
         self.radius = attack.radius * (1 if attack.norm == "l2" else len(self.columns) ** 0.5)
@@ -104,7 +104,7 @@ class View:
         smallest = (weakest - values.masked_fill(task.top, -torch.inf).amax(-1)).reshape(len(x), -1).amin(1)
         return Point(
             evaluation=evaluation.detached(),
-            moved=(x - task.x).flatten(start_dim=1)[:, self.columns],
+            moved=(evaluation.x.detach() - task.x).flatten(start_dim=1)[:, self.columns],
             scores=values.flatten(start_dim=1),
             pairs=torch.stack([part.flatten(start_dim=1) for part in _grid(*ids)], dim=1),
             # the solver takes numbers alone: a pair without a finite slope cannot be followed

@@ -175,7 +175,7 @@ class MinimalFlip(Attack):
         # what is farther away than any budget needs no length of its own
         farthest = torch.finfo(gap.dtype).max ** 0.25
         length = torch.where(square > 0, gap / square, 0.0).clamp(-farthest, farthest)
-        if task.bounded:
+        if task.reach.bounded:
             length = self._length_in_bounds(task, gap, slope, length)
         return task.project(task.x - rowwise(1.01 * length, x) * slope)
 

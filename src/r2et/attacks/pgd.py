@@ -74,7 +74,8 @@ class GradientDescentAttack(Attack):
             best.submit(current)
             first = 1
         for step in range(first, self.steps):
-            x = task.project(current.x.detach() - length * task.direction(slope(current)))
+            # from the iterate itself: what is judged is rounded where the threat has whole numbers
+            x = task.project(x - length * task.direction(slope(current)))
             # the last iterate is judged, not left again
             current = judge.evaluate(x, create_graph=step + 1 < self.steps)
             best.submit(current)

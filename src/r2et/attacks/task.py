@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from r2et import ranking
 from r2et.attacks.inspected import InspectedModel
-from r2et.domain import Domain
+from r2et.attacks.limits import tolerance
+from r2et.domain import Domain, Reach
 from r2et.errors import InputError
 from r2et.explainers import Explainer
 from r2et.numerics.autograd import forward, unit
@@ -36,7 +37,7 @@ class Task:
         logits: of the clean inputs (N, C).
         target: the class that is explained and held, int64 (N,).
         before: the explanation of the clean inputs (N, ..., n).
-        domain: what may be perturbed.
+        reach: what may be perturbed, under the threat.
         seed: of everything that is drawn.
         inspected: what is known about the model beside its values; shared by all tasks of one call.
     """
@@ -47,7 +48,7 @@ class Task:
     logits: Tensor
     target: Tensor
     before: Tensor
-    domain: Domain
+    reach: Reach
     seed: int
     inspected: InspectedModel
 
@@ -58,7 +59,7 @@ class Task:
         model: nn.Module,
         x: Tensor,
         *,
-        domain: Domain | None = None,
+        reach: Reach | None = None,
         seed: int = 0,
         inspected: InspectedModel | None = None,
     ) -> "Task":
@@ -66,16 +67,14 @@ class Task:
 
         Args:
             attack: whose explainer is used; `for_attack` hands the task to others with the same one.
-            model: maps (N, *features) to logits (N, C).
+            model: maps (N, *features) to logits (N, C): what `r2et.domain.under_threat` gives for the threat.
             x: (N, *features), checked.
-            domain: what may be perturbed; None = everything.
+            reach: what may be perturbed, from there too; None = everything.
             seed: of everything that is drawn.
             inspected: of the same model, from another task; None = a new one.
         """
-        domain = Domain() if domain is None else domain
-        n = x[0].numel() // attack.explainer.inputs
-        domain.check(n)
-        attack.explainer.check_movable(domain.movable(n))
+        reach = Domain().reach("paper", x[0].numel() // attack.explainer.inputs) if reach is None else reach
+        attack.explainer.check_movable(reach.movable)
         x = x.detach()
         point, logits = forward(model, x)
         check_logits(logits, len(x))
@@ -84,7 +83,7 @@ class Task:
             attributions = attack.explainer.attribute(model, point, target, logits=logits)
         before = attack.explainer.flatten(attributions).detach()
         known = InspectedModel(model, x) if inspected is None else inspected
-        return cls(attack, model, x, logits.detach(), target, before, domain, seed, known)
+        return cls(attack, model, x, logits.detach(), target, before, reach, seed, known)
 
     def for_attack(self, attack: "Attack", rows: Tensor | None = None) -> "Task":
         """The same for another attack with the same explainer, and with some rows alone, int64 (M,)."""
@@ -124,51 +123,55 @@ class Task:
     @cached_property
     def movable(self) -> Tensor:
         """Which features of one input may change, bool (features,)."""
-        return self.domain.movable(self.x.flatten(self.attack.explainer.inputs).shape[-1], self.x.device)
-
-    @cached_property
-    def all_movable(self) -> bool:
-        """Whether all of them may."""
-        return bool(self.movable.all())
-
-    @property
-    def bounded(self) -> bool:
-        """Whether values have bounds."""
-        return self.domain.lower is not None or self.domain.upper is not None
-
-    @property
-    def everywhere(self) -> bool:
-        """Whether every input is in the domain."""
-        return self.all_movable and not self.bounded
+        return self.reach.movable.to(self.x.device)
 
     def project(self, x: Tensor) -> Tensor:
-        """The iterates inside the budget and the domain."""
+        """The iterates inside the budget and within reach; whole numbers are rounded when they are judged."""
         cap, radius = self.attack.cap, self.attack.radius
         delta = x - self.x
         if cap is not None:
             delta = delta.clamp(-cap, cap)
         if self.attack.norm == "linf":
-            return self.inside(self.x + delta.clamp(-radius, radius))
+            delta = delta.clamp(-radius, radius)
+            cap = radius if cap is None else min(cap, radius)
         delta = self.inside(self.x + delta) - self.x
+        if cap is not None and self.reach.groups:
+            # keeping a sum may have lengthened a component
+            largest = delta.flatten(start_dim=1).abs().amax(1)
+            delta = delta * rowwise((cap / largest.clamp_min(cap)).to(x.dtype), x)
+        if self.attack.norm == "linf":
+            return self.inside(self.x + delta)
         length = delta.flatten(start_dim=1).norm(dim=1)
         factor = (radius / length.clamp_min(radius)).to(x.dtype)
         # shrinking towards the clean input leaves the domain by rounding at most
         return self.inside(self.x + delta * rowwise(factor, x))
 
     def inside(self, x: Tensor) -> Tensor:
-        """The nearest inputs in the domain, whatever the budget."""
-        if self.everywhere:
+        """The nearest inputs within reach, whatever the budget; whole numbers may still be broken."""
+        if self.reach.everywhere:
             return x
         inputs = self.attack.explainer.inputs
-        return self.domain.clamp(x.flatten(inputs), self.x.flatten(inputs)).reshape(self.x.shape)
+        return self.reach.clamp(x.flatten(inputs), self.x.flatten(inputs)).reshape(self.x.shape)
+
+    def rounded(self, x: Tensor) -> Tensor:
+        """Iterates whose whole numbers are whole: to the nearest, or towards x where that leaves the budget."""
+        if self.reach.unit is None:
+            return x
+        inputs, radius = self.attack.explainer.inputs, self.attack.radius * (1 + tolerance(x.dtype))
+        flat, start = x.flatten(inputs), self.x.flatten(inputs)
+        nearest, inwards = (
+            self.inside(self.reach.rounded(flat, start, inwards=side).reshape(x.shape)) for side in (False, True)
+        )
+        within = self.distance(nearest) <= radius
+        if self.attack.cap is not None:
+            within = within & ((nearest - self.x).flatten(start_dim=1).abs().amax(1) <= self.attack.cap)
+        return torch.where(rowwise(within, x), nearest, inwards)
 
     def allowed(self, step: Tensor) -> Tensor:
-        """A direction without its components along features that cannot move."""
-        if self.all_movable:
+        """The part of directions (N, *features) that may be followed."""
+        if self.reach.all_movable:
             return step
-        flat = step.flatten(start_dim=self.attack.explainer.inputs)
-        # selected, not multiplied: an infinite component times zero would not be a number
-        return torch.where(self.movable, flat, 0.0).reshape(step.shape)
+        return self.reach.allowed(step.flatten(start_dim=self.attack.explainer.inputs)).reshape(step.shape)
 
     def direction(self, slope: Tensor) -> Tensor:
         """The step of length 1 in the attack's norm that follows a slope (N, *features) best; 0 if it has NaN."""

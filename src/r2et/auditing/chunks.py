@@ -187,7 +187,7 @@ class _Chunks:
             plan.attacks[0],
             plan.model,
             x,
-            domain=options.domain,
+            reach=plan.reach,
             seed=options.seed,
             inspected=self._inspected,
         )

@@ -98,7 +98,7 @@ def typical_spread(x: Tensor, domain: Domain | None, inputs: int) -> float | Non
     domain = Domain() if domain is None else domain
     domain.check(flat.shape[1])
     deviations = flat.double().std(0, correction=0)
-    varying = deviations[(deviations > 0) & domain.movable(flat.shape[1], x.device)]
+    varying = deviations[(deviations > 0) & domain.reach("domain", flat.shape[1]).movable.to(x.device)]
     return float(varying.median()) if len(varying) else None
 
 

@@ -11,7 +11,7 @@ from r2et.attacks.worst_case import Budget
 from r2et.auditing.inputs import Layout, choose_radii, typical_spread
 from r2et.auditing.result import AuditSettings
 from r2et.data.layouts import GraphLayout, ImageLayout
-from r2et.domain import Domain
+from r2et.domain import Domain, Reach, Threat, under_threat
 from r2et.errors import InputError
 from r2et.explainers import Explainer
 from r2et.numerics.memory import at_once
@@ -43,6 +43,7 @@ class Options:
     radii: Iterable[float] | None
     explainer: Explainer
     domain: Domain | None
+    threat: Threat | None
     steps: int
     budget: Budget
     seed: int
@@ -81,7 +82,8 @@ class Plan:
     """What an audit will do.
 
     Attributes:
-        model: maps x to logits (N, C).
+        model: maps x to logits (N, C), without its gauge if the threat respects categories.
+        reach: what may be perturbed.
         x: (N, *features).
         y: class numbers (N,), not yet checked against the model's outputs.
         columns, row_names: what the data call them, or ().
@@ -93,6 +95,7 @@ class Plan:
     """
 
     model: nn.Module
+    reach: Reach
     x: Tensor
     y: Tensor
     columns: tuple[str, ...]
@@ -112,6 +115,7 @@ def make_plan(model: nn.Module, x: "Inputs", y: "Labels | None", options: Option
     if options.domain is None:
         options = replace(options, domain=rows.domain)
     options.explainer.check_shape(rows.x)
+    model, reach = under_threat(model, rows.x, options.domain, options.threat, inputs=options.explainer.inputs)
     scale = typical_spread(rows.x, options.domain, options.explainer.inputs)
     radii, reason = choose_radii(options.radii, scale)
     plain, worst = choose_attacks(options, max(radii))
@@ -122,6 +126,7 @@ def make_plan(model: nn.Module, x: "Inputs", y: "Labels | None", options: Option
         attacks=tuple(map(repr, (*plain, worst))),
         own_attacks=options.attacks is not None,
         recipe=worst.recipe,
+        threat=reach.threat,
         steps=options.steps,
         budget=options.budget,
         seed=options.seed,
@@ -132,6 +137,7 @@ def make_plan(model: nn.Module, x: "Inputs", y: "Labels | None", options: Option
     )
     return Plan(
         model=model,
+        reach=reach,
         x=rows.x,
         y=rows.y,
         columns=rows.names,

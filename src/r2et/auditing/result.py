@@ -11,6 +11,7 @@ from r2et import validate
 from r2et.auditing.samples import Samples
 from r2et.certificates import Certificate
 from r2et.data.layouts import GraphLayout, ImageLayout
+from r2et.domain import IN_WORDS, Threat
 from r2et.files.serialising import plain
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class AuditSettings:
         attacks: each of them with its options, as text; the worst case is the last.
         own_attacks: whether who ran the audit chose them.
         recipe: by which to quote the worst case.
+        threat: what an attacker may do: "domain", "tangent" or "paper".
         steps: of ERAttack, MSEAttack and attacks of their kind.
         budget: of the worst case.
         seed: of everything that was drawn.
@@ -65,6 +67,7 @@ class AuditSettings:
     attacks: tuple[str, ...]
     own_attacks: bool
     recipe: str
+    threat: Threat
     steps: int
     budget: str
     seed: int
@@ -186,6 +189,7 @@ class Audit:
             *(textwrap.fill(f"Note: {note}.", 80) for note in self.notes),
             "",
             f"{self.rows} inputs, {self.features} features, k = {self.k}",
+            textwrap.fill(f"threat {self.settings.threat}: {IN_WORDS[self.settings.threat]}", 80),
             f"accuracy {self.accuracy:.4f}   AUC {self.auc:.4f}   thickness {float(self.thickness.mean()):.4f}",
             "   ".join(f"{name} {value:.3f}" for name, value in self.faithfulness.items()),
             textwrap.fill(self._certificate_in_words(), 80),

@@ -12,7 +12,7 @@ from r2et.auditing.collecting import collect
 from r2et.auditing.inputs import Layout
 from r2et.auditing.planning import Options, make_plan
 from r2et.auditing.result import Audit
-from r2et.domain import Domain
+from r2et.domain import Domain, Threat
 from r2et.explainers import Explainer, Gradient
 from r2et.numerics.once import looking_once
 
@@ -29,6 +29,7 @@ def audit(
     radii: Iterable[float] | None = None,
     explainer: Explainer | None = None,
     domain: Domain | None = None,
+    threat: Threat | None = None,
     steps: int = 200,
     budget: Budget = "standard",
     seed: int = 0,
@@ -54,7 +55,9 @@ def audit(
         radii: L2 budgets of the attacks, in the units of x; None = 0.1, 0.3 and 1 times the standard deviation of
             a typical feature.
         explainer: None = Gradient.
-        domain: what an attack may perturb; None = that of the `Rows`.
+        domain: the inputs that exist; None = that of the `Rows`.
+        threat: what an attacker may do in it, "domain", "tangent" or "paper": see `r2et.domain.Reach`. None =
+            "domain" where a domain is known, else "paper".
         steps: of ERAttack, MSEAttack and attacks of their kind (subclasses of GradientDescentAttack).
         budget: of WorstCase, whose figure is the one to report: "fast", "standard" or "thorough".
         seed: of everything that is drawn. What is found for a row does not depend on the rows beside it.
@@ -84,6 +87,7 @@ def audit(
         radii=radii,
         explainer=Gradient() if explainer is None else explainer,
         domain=domain,
+        threat=threat,
         steps=steps,
         budget=budget,
         seed=seed,

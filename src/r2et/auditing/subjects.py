@@ -40,7 +40,6 @@ class Subject:
         k: how many features to look at unless a user says otherwise.
         explainer: the explanation that the model was trained for, or the gradient.
         domain: the values that the features can take; None if that is unknown.
-        keeps_domain: whether an audit stays inside it: the columns that a classifier encoded.
         row_numbers: of the rows in their file, from 0; empty for a data set.
         feature_names, class_names, layout: for reports.
         preset: radius and steps of the attack, as saved with an r2et checkpoint.
@@ -56,7 +55,6 @@ class Subject:
     k: int
     explainer: Explainer = field(repr=False)
     domain: Domain | None = field(default=None, repr=False)
-    keeps_domain: bool = field(default=False, repr=False)
     row_numbers: tuple[int, ...] = field(default=(), repr=False)
     feature_names: tuple[str, ...] = field(default=(), repr=False)
     class_names: tuple[str, ...] = field(default=(), repr=False)
@@ -71,10 +69,9 @@ class Subject:
 
     def audit(self, k: int | None = None, **options: Any) -> Audit:
         """`r2et.audit` of these rows, with the names of features and classes."""
-        domain = self.domain if self.keeps_domain else None
         finding = audit(
             self.model,
-            Rows(self.x, self.y, self.feature_names, tuple(map(str, self.row_numbers)), domain),
+            Rows(self.x, self.y, self.feature_names, tuple(map(str, self.row_numbers)), self.domain),
             k=self.k if k is None else k,
             explainer=self.explainer,
             chunk_size=self.rows_at_once,
@@ -199,7 +196,6 @@ def from_table(
             y=class_numbers(chosen.labels, known),
             k=fitted.k_,
             domain=fitted.domain_,
-            keeps_domain=True,
             feature_names=fitted.encoding_.names,
             class_names=tuple(map(str, known)),
         )

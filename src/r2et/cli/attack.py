@@ -2,11 +2,11 @@
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from r2et.cli.common import Limit, interactive, print_json, print_table
+from r2et.cli.common import Limit, ThreatOption, interactive, print_json, print_table
 from r2et.cli.subject import SubjectOptions, takes_subject
 from r2et.errors import InputError
 from r2et.files.writing import check_writable, writing
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from r2et.attacks import Attack
+    from r2et.domain import Threat
 
 #: the paper's own attacks, whose steps are in its presets
 PAPER = ("er", "mse")
@@ -37,10 +38,7 @@ def attack(
     budget: Annotated[str, typer.Option(help="Effort of worst-case: fast, standard or thorough.")] = "standard",
     weighting: Annotated[str, typer.Option(help="Of constrained: none, fixed, gda, hedge or qp.")] = "qp",
     limit: Limit = 1000,
-    within_domain: Annotated[
-        bool,
-        typer.Option("--within-domain", help="Stay inside the data's bounds and leave one-hot features alone."),
-    ] = False,
+    threat: ThreatOption = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write perturbed inputs and explanations (.npz).")
     ] = None,
@@ -54,6 +52,7 @@ def attack(
     """
     from r2et import metrics
     from r2et.attacks import ATTACKS
+    from r2et.domain import chosen_threat
 
     if not is_code(name):
         check_choice("attack", name, [*ATTACKS.names(), "all"])
@@ -65,6 +64,7 @@ def attack(
     if output is not None:
         check_writable(output)
     subject = options.subject(limit)
+    named = chosen_threat(cast("Threat | None", threat), subject.domain)
     model, x, y = subject.model, subject.x, subject.y
     k = subject.k if options.k is None else options.k
     several = len(y.unique()) > 1
@@ -83,7 +83,8 @@ def attack(
         result = member(
             model,
             x,
-            domain=subject.domain if within_domain else None,
+            domain=subject.domain,
+            threat=named,
             seed=options.seed,
             chunk_size=subject.rows_at_once,
             progress=interactive(options.as_json),
@@ -94,6 +95,7 @@ def attack(
                 "settings": repr(member),
                 "k": k,
                 "radius": radius,
+                "threat": named,
                 "steps": member.steps,
                 "keep": keep,
                 "rows": len(x),
@@ -133,7 +135,7 @@ def attack(
         ]
         for row in summaries
     ]
-    print_table(f"{subject.data}, {subject.rows}, radius {radius:g}", columns, rows)
+    print_table(f"{subject.data}, {subject.rows}, radius {radius:g}, threat {named}", columns, rows)
 
 
 def _build(short: str, shared: dict[str, Any], steps: int | None, budget: str, weights: str) -> "Attack":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from r2et.cli.common import Limit, interactive, parse_radii, print_json, print_table
+from r2et.cli.common import Limit, ThreatOption, interactive, parse_radii, print_json, print_table
 from r2et.cli.subject import SubjectOptions, takes_subject
 from r2et.errors import InputError
 from r2et.files.writing import check_writable
@@ -42,6 +42,7 @@ def audit(
             "which is imported; may be repeated."
         ),
     ] = None,
+    threat: ThreatOption = None,
     limit: Limit = 1000,
 ) -> None:
     """Measure and attack a model's explanations, and say what was found.
@@ -59,7 +60,7 @@ def audit(
         check_writable(report)
     others = _others(options, compare, compare_weights)
     subjects = _with_own_names(options.subjects(limit, *others), options.model, compare)
-    settings = {"steps": steps, "budget": budget, "attacks": attack, "seed": options.seed}
+    settings = {"steps": steps, "budget": budget, "attacks": attack, "threat": threat, "seed": options.seed}
     audits, interrupted = _audits(subjects, options, budgets, settings)
     if report is not None:
         _write(audits, report)

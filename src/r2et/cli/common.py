@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from r2et.errors import InputError, in_words
-from r2et.numerics.values import check_positive, quoted
+from r2et.numerics.values import check_choice, check_positive, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from r2et.data import Dataset
+    from r2et.domain import Threat
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
@@ -29,7 +30,25 @@ def _checked_seed(seed: int) -> int:
 
 
 Seed = Annotated[int, typer.Option(callback=_checked_seed, help="Seed of everything that is drawn.")]
-Limit = Annotated[int, typer.Option(help="Use at most so many inputs.")]
+Limit = Annotated[int, typer.Option(help="Use at most this many inputs.")]
+THREATS: "tuple[Threat, ...]" = ("domain", "tangent", "paper")
+
+
+def _checked_threat(threat: "Threat | None") -> "Threat | None":
+    if threat is not None:
+        check_choice("threat", threat, THREATS)
+    return threat
+
+
+ThreatOption = Annotated[
+    str | None,
+    typer.Option(
+        callback=_checked_threat,
+        help="What an attacker may do: domain (numbers move inside their range, categories and flags stay), "
+        "tangent (everything moves, sums of categories stay) or paper (everything moves). By default domain where "
+        "the data tell what exists, else paper.",
+    ),
+]
 Target = Annotated[
     str | None,
     typer.Option(help="Column of the file to predict; of a data set with several labels, which."),

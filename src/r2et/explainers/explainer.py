@@ -7,10 +7,11 @@ from typing import ClassVar, Literal, NamedTuple, get_args
 import torch
 from torch import Tensor, nn
 
+from r2et.domain import Domain, under_threat
 from r2et.errors import InputError
 from r2et.numerics.autograd import forward
 from r2et.numerics.checks import check_differentiable, check_inputs, check_logits, no_gradient
-from r2et.numerics.preflight import measuring
+from r2et.numerics.preflight import check_module, measuring
 from r2et.numerics.values import check_choice, is_whole, plain_numbers, quoted
 from r2et.registry import Registry
 from r2et.scores import Score, check_score, checked_target, score
@@ -53,7 +54,13 @@ class Explainer(ABC):
             raise InputError(f"inputs must be 1 or 2, got {quoted(self.inputs)}")
 
     def __call__(
-        self, model: nn.Module, x: Tensor, target: Tensor | None = None, *, create_graph: bool = False
+        self,
+        model: nn.Module,
+        x: Tensor,
+        target: Tensor | None = None,
+        *,
+        create_graph: bool = False,
+        domain: Domain | None = None,
     ) -> Tensor:
         """Explain a batch.
 
@@ -63,18 +70,29 @@ class Explainer(ABC):
             target: the class that is explained, int64 (N,); None = the predicted class.
             create_graph: keep the result differentiable with respect to the parameters, and to x if it
                 requires gradients.
+            domain: the inputs that exist; None = that is unknown. Where it has one-hot groups, the model is
+                explained without its gauge: what it does off their sums counts for nothing
+                (`r2et.domain.without_gauge`).
 
         Returns:
             (N, n), or (N, 2, n) with `inputs=2`.
         """
-        return self.explained(model, x, target, create_graph=create_graph).scores
+        return self.explained(model, x, target, create_graph=create_graph, domain=domain).scores
 
     def explained(
-        self, model: nn.Module, x: Tensor, target: Tensor | None = None, *, create_graph: bool = False
+        self,
+        model: nn.Module,
+        x: Tensor,
+        target: Tensor | None = None,
+        *,
+        create_graph: bool = False,
+        domain: Domain | None = None,
     ) -> Explained:
         """What a call gives, with the logits and the class that it is about, of one pass; arguments as there."""
         check_inputs(x)
         self.check_shape(x)
+        check_module(model)
+        model, _ = under_threat(model, x, domain, None, inputs=self.inputs)
         with measuring(model, x), torch.enable_grad():
             point, logits = forward(model, x, create_graph=create_graph)
             check_logits(logits, len(x))

@@ -30,6 +30,7 @@ class NumberColumn:
         name: of the column.
         mean, scale: subtracted, and divided by.
         lower, upper: smallest and largest value seen, standardised.
+        whole: whether all values seen are whole numbers.
     """
 
     name: str
@@ -37,6 +38,7 @@ class NumberColumn:
     scale: float
     lower: float
     upper: float
+    whole: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -117,7 +119,9 @@ class Encoding:
     >>> encoding.encode(frame).tolist()
     [[-1.0, 0.0, 1.0, 1.0], [1.0, 1.0, 0.0, 0.0]]
     >>> encoding.domain.groups
-    ((1, 2), (3,))
+    ((1, 2),)
+    >>> encoding.domain.frozen                               # a flag
+    (3,)
     """
 
     columns: tuple[Column, ...]
@@ -147,7 +151,7 @@ class Encoding:
     def declared(cls, features: Sequence[Feature], frame: pd.DataFrame) -> "Encoding":
         """Of features whose kinds are known beforehand; only numbers are learned, from the rows of a frame.
 
-        Flags and shares keep 0 and 1 as bounds, whatever the rows hold; every category is a feature.
+        Shares keep 0 and 1 as bounds, whatever the rows hold; every category is a feature.
 
         Args:
             features: one for each column of the frame.
@@ -167,17 +171,23 @@ class Encoding:
 
     @cached_property
     def domain(self) -> Domain:
-        """What an attack may do: numbers stay in the range seen in fit, categories and flags as they are."""
+        """What exists: numbers in the range seen in fit, some whole; flags are frozen, categories are groups."""
         lower, upper = torch.zeros(len(self.names)).double(), torch.ones(len(self.names)).double()
-        groups, start = [], 0
+        unit = torch.zeros_like(lower)
+        frozen: list[int] = []
+        groups: list[tuple[int, ...]] = []
+        start = 0
         for column in self.columns:
-            features = range(start, start + len(column.names))
+            features = tuple(range(start, start + len(column.names)))
             if isinstance(column, NumberColumn):
                 lower[start], upper[start] = column.lower, column.upper
+                unit[start] = 1 / column.scale if column.whole else 0.0
+            elif len(features) > 1:
+                groups.append(features)
             else:
-                groups.append(tuple(features))
-            start = features.stop
-        return Domain(lower=lower, upper=upper, groups=tuple(groups))
+                frozen.extend(features)
+            start += len(features)
+        return Domain(lower, upper, frozen, groups, unit=unit if unit.any() else None)
 
     def encode(self, frame: pd.DataFrame) -> NDArray[np.float64]:
         """The rows of a frame with the columns of fit, as numbers (N, n)."""
@@ -191,8 +201,7 @@ class Encoding:
         ('ann', 'bob')
         """
         x = torch.from_numpy(self.encode(frame)).to(dtype)
-        lower, upper = (torch.as_tensor(bound, dtype=dtype) for bound in (self.domain.lower, self.domain.upper))
-        return Rows(x, y, self.names, row_names(frame), Domain(lower, upper, groups=self.domain.groups))
+        return Rows(x, y, self.names, row_names(frame), self.domain)
 
     def check_columns(self, frame: pd.DataFrame) -> None:
         """Raise for a frame whose columns are not those that this was learned from."""
@@ -244,13 +253,15 @@ def _standardised(values: NDArray[np.float64], name: str) -> NumberColumn:
     if not np.isfinite([mean, scale]).all():
         raise InputError(f"column {name!r} has values as large as {np.abs(values).max():g}: divide or log them")
     scaled = (values - mean) / scale
-    return NumberColumn(name, mean, scale, float(scaled.min()), float(scaled.max()))
+    whole = bool((values == np.round(values)).all())
+    return NumberColumn(name, mean, scale, float(scaled.min()), float(scaled.max()), whole)
 
 
 def _declared(feature: Feature, column: Series) -> Column:
     if isinstance(feature, Category):
         return CategoryColumn(feature.name, feature.categories)
-    if isinstance(feature, Flag | Share):
-        # a frozen flag would be a group of its own: the domain of a data set says what exists, not what is fixed
+    if isinstance(feature, Flag):
+        return FlagColumn(feature.name)
+    if isinstance(feature, Share):
         return NumberColumn(feature.name, mean=0.0, scale=1.0, lower=0.0, upper=1.0)
     return _standardised(numbers(column, feature.name), feature.name)

@@ -1,0 +1,88 @@
+"""What valid rows do not determine about a model, taken out: the model f o A.
+
+On rows that exist a one-hot group sums to 1, so f and f + C (sum - 1) are one model with different gradients. A
+maps every input to the nearest one whose groups sum to 1: A(x) = P x + c; P centres each group, and c = 1 / m.
+Rows that exist stay as they are, to the last bit; f o A is the same for all models that agree on their hull.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from r2et.domain.domain import Domain
+
+
+class WithoutGauge(nn.Module):
+    """The model f o A: as f on rows that exist, and without slope along what they do not determine.
+
+    A(x) = x + back(correction(x)): the correction has a row for each group, (1 - sum) / m, and one for each member
+    of a set of equal features, mean - value. It is zero where a row exists. Two linear layers and a sum, so that
+    enclosures can read them.
+
+    Args:
+        model: maps (N, n) to logits (N, C); its parameters are shared.
+        domain: groups and equal features.
+        n: features of one input.
+    """
+
+    def __init__(self, model: nn.Module, domain: Domain, n: int) -> None:
+        super().__init__()
+        like = next(model.parameters(), torch.zeros(()))
+        dtype = like.dtype if like.is_floating_point() else torch.float32
+        rows, shifts, places = _corrections(domain, n)
+        self.correction = nn.Linear(n, len(rows), dtype=dtype, device=like.device)
+        self.back = nn.Linear(len(rows), n, bias=False, dtype=dtype, device=like.device)
+        self.model = model
+        # its own mode alone: the parts of the model keep theirs
+        self.training = self.correction.training = self.back.training = model.training
+        with torch.no_grad():
+            self.correction.weight.copy_(rows)
+            self.correction.bias.copy_(shifts)
+            self.back.weight.copy_(places.T)
+        for layer in (self.correction, self.back):
+            layer.requires_grad_(requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits (N, C) of the nearest inputs whose groups sum to 1."""
+        logits: Tensor = self.model(x + self.back(self.correction(x)))
+        return logits
+
+
+def without_gauge(model: nn.Module, domain: Domain, n: int) -> nn.Module:
+    """The model f o A, or f itself where the domain has no groups and nothing that is always equal.
+
+    Args:
+        model: maps (N, n) to logits (N, C).
+        domain: what exists.
+        n: features of one input.
+
+    >>> model = nn.Linear(3, 2)
+    >>> free = without_gauge(model, Domain(groups=[[1, 2]]), 3)
+    >>> x = torch.tensor([[0.3, 0.0, 1.0]])
+    >>> off = x + torch.tensor([0.0, 5.0, 5.0])
+    >>> torch.equal(free(x), model(x)), torch.allclose(free(off), model(x), atol=1e-5)
+    (True, True)
+    """
+    return WithoutGauge(model, domain, n) if domain.groups or domain.equal else model
+
+
+def _corrections(domain: Domain, n: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows (r, n) and shifts (r,) of what is off, and where it is added (r, n), float64."""
+    rows: list[Tensor] = []
+    shifts: list[float] = []
+    places: list[Tensor] = []
+    for group in domain.groups:
+        member = torch.zeros(n, dtype=torch.float64)
+        member[list(group)] = 1.0
+        rows.append(-member / len(group))
+        shifts.append(1 / len(group))
+        places.append(member)
+    for members in domain.equal:
+        for i in members:
+            place = torch.zeros(n, dtype=torch.float64)
+            place[i] = 1.0
+            mean = torch.zeros(n, dtype=torch.float64)
+            mean[list(members)] = 1 / len(members)
+            rows.append(mean - place)
+            shifts.append(0.0)
+            places.append(place)
+    return torch.stack(rows), torch.tensor(shifts, dtype=torch.float64), torch.stack(places)

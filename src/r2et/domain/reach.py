@@ -1,0 +1,197 @@
+"""Threats, by name, and what an attacker may do under each of them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from r2et.domain.domain import Domain
+from r2et.domain.gauge import without_gauge
+from r2et.errors import InputError
+from r2et.numerics.values import check_choice, check_kind
+
+Threat = Literal["domain", "tangent", "paper"]
+
+#: what an attacker may do, in a few words
+IN_WORDS: dict[Threat, str] = {
+    "domain": "numbers move inside their range, whole numbers in whole steps; categories and flags stay",
+    "tangent": "everything moves, but the sums of categories stay",
+    "paper": "every number that the model sees moves, whether such a row exists or not",
+}
+
+
+def check_threat(threat: Threat) -> None:
+    """Raise unless this is the name of a threat."""
+    check_choice("threat", threat, get_args(Threat))
+
+
+def chosen_threat(threat: Threat | None, domain: Domain | None) -> Threat:
+    """The threat that was asked for: by default "domain" where a domain is known, else "paper".
+
+    >>> chosen_threat(None, Domain(lower=0.0)), chosen_threat(None, None)
+    ('domain', 'paper')
+    """
+    if domain is not None:
+        check_kind("domain", domain, Domain, "r2et.Domain(lower=0.0)")
+    if threat is None:
+        return "paper" if domain is None else "domain"
+    check_threat(threat)
+    if threat != "paper" and domain is None:
+        raise InputError(
+            f'threat="{threat}" is about rows that exist: say which do by domain=, for example '
+            "r2et.Domain.from_rows(x)"
+        )
+    return threat
+
+
+def under_threat(
+    model: nn.Module, x: Tensor, domain: Domain | None, threat: Threat | None, *, inputs: int = 1
+) -> tuple[nn.Module, "Reach"]:
+    """The model that is explained under a threat, and what may be done to its inputs; all of it is checked.
+
+    Args:
+        model: maps (N, *features) to logits (N, C).
+        x: (N, *features), or (N, 2, *features) for two inputs.
+        domain: what exists; None = that is unknown.
+        threat: None = "domain" where a domain is known, else "paper".
+        inputs: of the model, 1 or 2.
+
+    Returns:
+        The model itself, or f o A where the domain has categories and the threat respects them.
+    """
+    name = chosen_threat(threat, domain)
+    domain = Domain() if domain is None else domain
+    n = x[0].numel() // inputs
+    domain.check(n)
+    reach = Reach.of(domain, name, n)
+    if name == "paper":
+        return model, reach
+    if (domain.groups or domain.equal) and x.shape[inputs:] != (n,):
+        raise InputError(f"groups and equal features are for rows of numbers (N, n), got {tuple(x.shape)}")
+    domain.check_rows(x.detach().flatten(start_dim=inputs))
+    return without_gauge(model, domain, n), reach
+
+
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """What an attacker may do to inputs of n features.
+
+    - "paper": everything moves, nothing is bounded. The paper's tables alone.
+    - "tangent": everything moves, but the sums of one-hot groups stay, and equal features stay equal.
+    - "domain": numbers move inside their bounds, and whole numbers stay whole; categories and flags stay as they
+      are. What is judged is the rounded input.
+
+    Attributes:
+        threat: its name.
+        movable: which features may change, bool (n,).
+        lower, upper: bounds (n,) in float64, or None.
+        groups: of features that move in such a way that their sum stays.
+        equal: sets of features that move together.
+        unit: (n,), 0 = any value; None = of all features.
+
+    >>> domain = Domain(lower=0.0, groups=[[1, 2]])
+    >>> step = torch.tensor([[1.0, 1.0, 0.0]])
+    >>> domain.reach("tangent", 3).allowed(step), domain.reach("domain", 3).allowed(step)
+    (tensor([[ 1.0000,  0.5000, -0.5000]]), tensor([[1., 0., 0.]]))
+    """
+
+    threat: Threat
+    movable: Tensor
+    lower: Tensor | None = None
+    upper: Tensor | None = None
+    groups: tuple[tuple[int, ...], ...] = ()
+    equal: tuple[tuple[int, ...], ...] = ()
+    unit: Tensor | None = None
+
+    @classmethod
+    def of(cls, domain: Domain, threat: Threat, n: int) -> "Reach":
+        """What a threat leaves open in a domain of n features."""
+        check_threat(threat)
+        movable = torch.ones(n, dtype=torch.bool)
+        groups, equal = (tuple(map(tuple, sets)) for sets in (domain.groups, domain.equal))
+        if threat != "domain":
+            return (
+                cls(threat, movable, groups=groups, equal=equal) if threat == "tangent" else cls(threat, movable)
+            )
+        fixed = [*domain.frozen, *(i for group in groups for i in group)]
+        movable[[int(i) for i in fixed]] = False
+        # sets whose members are frozen do not move; the others move together
+        moving = tuple(members for members in equal if bool(movable[list(members)].all()))
+        movable[[i for members in equal if members not in moving for i in members]] = False
+        lower, upper, unit = (_spread(numbers, n) for numbers in (domain.lower, domain.upper, domain.unit))
+        if unit is not None:
+            unit = torch.where(movable, unit, 0.0)
+        return cls(threat, movable, lower, upper, (), moving, unit if unit is not None and unit.any() else None)
+
+    @cached_property
+    def all_movable(self) -> bool:
+        """Whether every feature may change, by itself."""
+        return bool(self.movable.all()) and not self.groups and not self.equal
+
+    @property
+    def bounded(self) -> bool:
+        """Whether values have bounds."""
+        return self.lower is not None or self.upper is not None
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether an attacker may go anywhere."""
+        return self.all_movable and not self.bounded and self.unit is None
+
+    def allowed(self, step: Tensor) -> Tensor:
+        """The part of directions (..., n) that an attacker may follow, by orthogonal projection."""
+        if not bool(self.movable.all()):
+            # selected, not multiplied: an infinite component times zero would not be a number
+            step = torch.where(self.movable.to(step.device), step, 0.0)
+        for group in self.groups:
+            step = _with(step, group, step[..., list(group)] - step[..., list(group)].mean(-1, keepdim=True))
+        for members in self.equal:
+            mean = step[..., list(members)].mean(-1, keepdim=True)
+            step = _with(step, members, mean.expand(*step.shape[:-1], len(members)))
+        return step
+
+    def clamp(self, x: Tensor, start: Tensor) -> Tensor:
+        """Inputs near x (..., n) that an attacker can reach from start (..., n), whatever the budget.
+
+        The nearest ones, by the Euclidean distance, but for features that are always equal, which have one bound.
+        A start that lies outside its bounds is not pulled in: it may stay where it is, not move farther out.
+        """
+        if self.groups or self.equal:
+            # finite directions only: a step without end has no mean
+            most = torch.finfo(x.dtype).max ** 0.5
+            x = start + self.allowed((x - start).clamp(-most, most))
+        if self.lower is not None:
+            x = torch.maximum(x, torch.minimum(self.lower.to(start), start))
+        if self.upper is not None:
+            x = torch.minimum(x, torch.maximum(self.upper.to(start), start))
+        return x if bool(self.movable.all()) else torch.where(self.movable.to(x.device), x, start)
+
+    def rounded(self, x: Tensor, start: Tensor, *, inwards: bool = False) -> Tensor:
+        """Inputs x (..., n) with a whole number of steps from start where a feature is whole.
+
+        Args:
+            x: inside the bounds.
+            start: where the attacker begins, (..., n).
+            inwards: round towards the start, which never lengthens a perturbation; else to the nearest.
+        """
+        if self.unit is None:
+            return x
+        unit = self.unit.to(x)
+        steps = (x - start) / torch.where(unit > 0, unit, 1.0)
+        # what is a step up to rounding counts as one
+        whole = (steps + 1e-4 * steps.sign()).trunc() if inwards else steps.round()
+        moved = torch.where(whole == 0, start, start + whole * unit)
+        return torch.where(unit > 0, moved, x)
+
+
+def _with(values: Tensor, places: tuple[int, ...], by: Tensor) -> Tensor:
+    """Values (..., n) with others (..., m) in some places."""
+    return values.index_copy(-1, torch.tensor(places, device=values.device), by)
+
+
+def _spread(numbers: Tensor | float | None, n: int) -> Tensor | None:
+    if numbers is None:
+        return None
+    return torch.as_tensor(numbers).detach().double().cpu().flatten().expand(n).clone()

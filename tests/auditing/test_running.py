@@ -18,7 +18,8 @@ def test_nothing_moves_two_linear_classes(k):
     found = audit(linear(), X, Y, k=k, radii=RADII, budget="fast", steps=20)
     expected = (
         f"No attack changed any of the top {k} features of any of the 24 inputs, up to radius 2. "
-        "None can, at any radius: it is certified."
+        "None can, at any radius: it is certified. It is one list for everybody (two inputs share 100% of their "
+        "lists): it says nothing about a single input."
     )
     assert " ".join(found.verdict().split()) == expected
     assert [(row.precision, row.displaced, row.changed) for row in found.attacks] == [(1.0, 0.0, 0.0)] * 8

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from r2et import validate
 from r2et.auditing import AttackRow, Audit, AuditSettings, Samples
+from r2et.auditing.lists import count_lists
 from r2et.certificates import Certificate
 from tests.models_with_answers import Quadratic, generator
 
@@ -80,6 +81,10 @@ def random_audit(rows: int, n: int, k: int, radii: tuple[float, ...] = (0.1, 0.3
         leaves=torch.randint(rows, (count, n), generator=source),
         enters=torch.randint(rows, (count, n), generator=source),
     )
+    certificate = Certificate(
+        samples.certified[:, None].repeat(1, k), "piecewise", "the gradient", assumptions=("nothing",)
+    )
+    individuality, kappas = count_lists(samples, n, certificate=certificate, signed=False, seed=seed)
     return Audit(
         name="random",
         rows=rows,
@@ -94,9 +99,9 @@ def random_audit(rows: int, n: int, k: int, radii: tuple[float, ...] = (0.1, 0.3
         feature_names=tuple(f"a feature with a name of usual length, {i}" for i in range(n)),
         input_names=tuple(f"a feature with a name of usual length, {i}" for i in range(n)),
         class_names=("refuse", "accept"),
-        certificate=Certificate(
-            samples.certified[:, None].repeat(1, k), "piecewise", "the gradient", assumptions=("nothing",)
-        ),
+        certificate=certificate,
+        individuality=individuality,
+        kappas=kappas,
         faithfulness={"dffot": 0.5, "comprehensiveness": 0.1, "sufficiency": 0.2},
         validation=validate.Report(()),
         settings=settings(radii),

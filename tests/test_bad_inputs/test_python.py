@@ -33,6 +33,7 @@ WITHOUT_A_ROW = {
             "Audit",
             "auditing.AttackRow",
             "auditing.AuditSettings",
+            "auditing.KappaBracket",
             "auditing.Picture",
             "auditing.Samples",
             "tables.Encoding",

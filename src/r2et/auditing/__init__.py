@@ -1,5 +1,6 @@
 """One call: a model and data in, everything r2et can say about its explanations out, side by side."""
 
+from r2et.auditing.lists import KappaBracket
 from r2et.auditing.result import AttackRow, Audit, AuditSettings
 from r2et.auditing.running import audit
 from r2et.auditing.samples import Picture, Samples
@@ -9,6 +10,7 @@ __all__ = [
     "AttackRow",
     "Audit",
     "AuditSettings",
+    "KappaBracket",
     "Picture",
     "Samples",
     "Subject",

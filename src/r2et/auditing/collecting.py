@@ -9,6 +9,7 @@ from torch import Tensor
 
 from r2et import metrics
 from r2et.attacks import Attack
+from r2et.auditing.lists import count_lists, movable_features
 from r2et.auditing.parts import AuditRun, Part
 from r2et.auditing.planning import Plan
 from r2et.auditing.result import AttackRow, Audit
@@ -22,6 +23,17 @@ def collect(plan: Plan, run: AuditRun) -> Audit:
     done = sum(len(part.samples) for part in parts)
     logits, labels = run.logits[:done], plan.y[:done]
     certificates = [part.certificate for part in parts if part.certificate is not None]
+    certificate = join_certificates(certificates) if certificates else None
+    samples = join_samples([part.samples for part in parts], plan.row_names[:done], run.pictures)
+    explainer = plan.options.explainer
+    individuality, kappas = count_lists(
+        samples,
+        run.features,
+        certificate=certificate,
+        signed=explainer.reduce == "signed",
+        seed=plan.options.seed,
+    )
+    movable = movable_features(plan.options.domain, explainer, plan.x, run.features)
     return Audit(
         rows=done,
         features=run.features,
@@ -39,8 +51,11 @@ def collect(plan: Plan, run: AuditRun) -> Audit:
         class_names=run.names.classes,
         layout=plan.options.layout,
         requested=len(plan.x),
-        certificate=join_certificates(certificates) if certificates else None,
-        samples=join_samples([part.samples for part in parts], plan.row_names[:done], run.pictures),
+        certificate=certificate,
+        samples=samples,
+        individuality=individuality,
+        kappas=kappas,
+        movable=1.0 if movable is None else individuality.movable_share(movable),
     )
 
 

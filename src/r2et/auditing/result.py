@@ -8,11 +8,13 @@ import torch
 from torch import Tensor
 
 from r2et import validate
+from r2et.auditing.lists import KappaBracket, individuality_clause, lists_as_json, lists_in_words
 from r2et.auditing.samples import Samples
 from r2et.certificates import Certificate
 from r2et.data.layouts import GraphLayout, ImageLayout
 from r2et.domain import IN_WORDS, Threat
 from r2et.files.serialising import plain
+from r2et.individuality import Individuality
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,6 +101,10 @@ class Audit:
         settings: how all of it was computed; `settings.uncertified` says why there is no certificate, or not one
             of all rows.
         samples: what was found row by row.
+        individuality: how alike the lists of the rows are; with P@k at each radius, under WorstCase and, if all
+            rows are certified, proven.
+        kappas: what is left of P@k beyond what two lists share, at each radius; empty where there is one list for
+            everybody.
         requested: how many inputs were to be audited: more than `rows` if the work was interrupted.
         certificate: of the rows whose `samples.certified` is not NaN; None if there is none.
         name: of the model.
@@ -106,6 +112,7 @@ class Audit:
         input_names: of the features of one input.
         class_names: of the classes.
         layout: how the features of one input lie.
+        movable: share of the listed features that an attacker can move.
         notes: what to know about the rows before believing the figures, as sentences without their full stop: that
             the model may have seen them in training.
     """
@@ -121,6 +128,8 @@ class Audit:
     validation: validate.Report = field(repr=False)
     settings: AuditSettings = field(repr=False)
     samples: Samples = field(repr=False)
+    individuality: Individuality = field(repr=False)
+    kappas: tuple[KappaBracket, ...] = field(repr=False)
     requested: int
     certificate: Certificate | None = field(repr=False, default=None)
     name: str = ""
@@ -128,6 +137,7 @@ class Audit:
     input_names: tuple[str, ...] = field(repr=False, default=())
     class_names: tuple[str, ...] = field(repr=False, default=())
     layout: ImageLayout | GraphLayout | None = field(repr=False, default=None)
+    movable: float = field(repr=False, default=1.0)
     notes: tuple[str, ...] = field(repr=False, default=())
 
     @property
@@ -171,6 +181,9 @@ class Audit:
                 f"the top {self.k} features for {worst.changed:.0%} of the inputs, {worst.displaced:.1f} of "
                 f"{self.k} on average ({worst.attack})."
             )
+        told = worst.radius if worst.displaced else largest
+        bracket = next((bracket for bracket in self.kappas if bracket.radius == told), None)
+        finding += individuality_clause(self.individuality, bracket)
         if self.complete:
             return finding
         return f"{finding} Interrupted: only the first {self.rows} of {self.requested} inputs were audited."
@@ -193,6 +206,7 @@ class Audit:
             f"accuracy {self.accuracy:.4f}   AUC {self.auc:.4f}   thickness {float(self.thickness.mean()):.4f}",
             "   ".join(f"{name} {value:.3f}" for name, value in self.faithfulness.items()),
             textwrap.fill(self._certificate_in_words(), 80),
+            *(textwrap.fill(text, 80) for text in lists_in_words(self.individuality, self.kappas, self.movable)),
             "",
             f"{'attack':{width}} {'radius':>7} {'P@' + str(self.k):>7} {'displaced':>10} {'inputs changed':>15} "
             f"{'distance':>9}",
@@ -202,6 +216,7 @@ class Audit:
             f"{row.changed:15.1%} {row.distance:9.3f}"
             for row in self.attacks
         ]
+        lines.append(f"{'by chance':{width}} {'':7} {100 * self.individuality.chance:7.1f}")
         return "\n".join([*lines, "", self.validation.summary()])
 
     def _certificate_in_words(self) -> str:
@@ -219,10 +234,12 @@ class Audit:
         ).rstrip()
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row for each attack and radius."""
+        """One row for each attack and radius; `attrs["individuality"]` says how alike the lists are."""
         import pandas as pd
 
-        return pd.DataFrame([asdict(row) for row in self.attacks])
+        frame = pd.DataFrame([asdict(row) for row in self.attacks])
+        frame.attrs["individuality"] = lists_as_json(self.individuality, self.kappas, self.movable)
+        return frame
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the samples as plain JSON values; an infinite certified radius is None."""
@@ -243,6 +260,7 @@ class Audit:
             },
             "attacks": [asdict(row) for row in self.attacks],
             "certificate": None if self.certificate is None else self._certificate_figures(self.certificate),
+            "individuality": lists_as_json(self.individuality, self.kappas, self.movable),
             "faithfulness": self.faithfulness,
             "validation": self.validation.to_dict(),
             "settings": self.settings.to_dict(),

@@ -219,16 +219,16 @@ class Individuality:
             alone: in how many pairs a row would meet itself, (R,): one that was drawn twice is no second person.
             groups: int64 (D,).
         """
-        from scipy import sparse
-
         _, place = groups.unique(return_inverse=True)
         each = self.members * self.k
         _, cell = (place.repeat_interleave(each) * self.features + self.lists.flatten()).unique(
             return_inverse=True
         )
         entry = torch.arange(len(groups)).repeat_interleave(each)
-        named_by = sparse.csr_array((torch.ones(len(cell)).double().numpy(), (cell.numpy(), entry.numpy())))
-        named = torch.from_numpy(named_by @ weights.T.contiguous().numpy())
+        ones = torch.ones(len(cell), dtype=torch.float64)
+        shape = (int(cell.max()) + 1, len(groups))
+        named_by = torch.sparse_coo_tensor(torch.stack([cell, entry]), ones, shape, check_invariants=True)
+        named = named_by @ weights.T.contiguous()
         sizes = weights.new_zeros(len(weights), int(place.max()) + 1).index_add(1, place, weights)
         pairs = (self.members * sizes).square().sum(1) - self.members * alone
         return (named.square().sum(0) / self.k - self.members * alone) / pairs

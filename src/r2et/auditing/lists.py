@@ -1,0 +1,125 @@
+"""Whether the lists of an audit are about single inputs: counted, set beside what holds, and said in words."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from r2et.auditing.samples import Samples
+from r2et.certificates import Certificate
+from r2et.domain import Domain
+from r2et.explainers import Activation, ColumnEffects, Explainer
+from r2et.individuality import ONE_LIST, Individuality, Kappa
+
+
+@dataclass(frozen=True)
+class KappaBracket:
+    """Kappa at one radius, from below and from above.
+
+    Attributes:
+        radius: L2 budget of attack and proof.
+        proven: of the P@k that no change undercuts; None unless all rows are certified.
+        attacked: of the P@k under WorstCase.
+    """
+
+    radius: float
+    proven: Kappa | None
+    attacked: Kappa
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        proven = None if self.proven is None else self.proven.to_dict()
+        return {"radius": self.radius, "proven": proven, "attacked": self.attacked.to_dict()}
+
+    def in_words(self) -> str:
+        """The bracket, and how far the interval of each end reaches outwards.
+
+        >>> KappaBracket(1.0, Kappa(0.2, 0.1, 0.3), Kappa(0.6, 0.5, 0.7)).in_words()
+        '0.20 to 0.60 (95 %: 0.10 to 0.70) at 1'
+        >>> KappaBracket(1.0, None, Kappa(0.6, 0.5, 0.7)).in_words()
+        'at most 0.60 (95 %: 0.50 to 0.70) at 1'
+        """
+        start = "at most" if self.proven is None else f"{self.proven.value:.2f} to"
+        low, high = (self.proven or self.attacked).low, self.attacked.high
+        # with very few rows there is none
+        interval = f" (95 %: {low:.2f} to {high:.2f})" if low <= high else ""
+        return f"{start} {self.attacked.value:.2f}{interval} at {self.radius:g}"
+
+
+def count_lists(
+    samples: Samples, features: int, *, certificate: Certificate | None, signed: bool, seed: int
+) -> tuple[Individuality, tuple[KappaBracket, ...]]:
+    """The lists of all rows, and a bracket per radius; none where there is one list for everybody."""
+    precision = samples.precision
+    certified = certificate is not None and len(certificate.limits) == len(samples)
+    if certificate is not None and certified:
+        proven = [certificate.precision_at(radius).cpu() for radius in samples.radii]
+        precision = torch.cat([precision.double(), torch.stack(proven).double()])
+    individuality = Individuality.of(
+        samples.top, features, classes=samples.predicted, precision=precision, signed=signed
+    )
+    kappas = individuality.kappas(seed=seed) or ()
+    count = len(samples.radii)
+    below: Sequence[Kappa | None] = kappas[count:] if certified else [None] * len(kappas)
+    return individuality, tuple(map(KappaBracket, samples.radii, below, kappas[:count]))
+
+
+def movable_features(domain: Domain | None, explainer: Explainer, x: Tensor, features: int) -> Tensor | None:
+    """Which of what is ranked can be moved, bool (features,); None if all of it, or if it is no part of an input.
+
+    Args:
+        domain: of the inputs.
+        explainer: that ranks.
+        x: (N, *features of an input).
+        features: how many are ranked.
+    """
+    if domain is None or isinstance(explainer, Activation):
+        return None
+    inputs = x[0].numel() // explainer.inputs
+    movable = domain.movable(inputs)
+    if isinstance(explainer, ColumnEffects):
+        owners = explainer.columns.owner[movable]
+        movable = torch.zeros(len(explainer.columns), dtype=torch.bool).index_fill(0, owners, value=True)
+    elif explainer.reduce == "abs-sum":
+        movable = movable.reshape(x.shape[explainer.inputs], -1).any(0)
+    return movable if len(movable) == features else None
+
+
+def lists_in_words(individuality: Individuality, kappas: Sequence[KappaBracket], movable: float) -> list[str]:
+    """How alike the lists are, and kappa, a paragraph each, for a summary."""
+    if individuality.total < 2:
+        return ["lists: one only, with no other to compare it with"]
+    shared = f"two share {_percent(individuality.overlap)}"
+    if not individuality.signed and individuality.overlap_in_class == individuality.overlap_in_class:
+        shared += f", {_percent(individuality.overlap_in_class)} within a predicted class"
+    text = (
+        f"lists: {individuality.distinct:,} distinct of {individuality.total:,}, {individuality.effective:.1f} in "
+        f"effect; {shared}, {_percent(individuality.chance)} by chance"
+    )
+    if movable < 1:
+        text += f"; {_percent(movable)} of what they name can be moved"
+    if individuality.one_for_everybody:
+        return [f"{text}: {ONE_LIST}, no kappa"]
+    return [text, f"kappa: {', '.join(bracket.in_words() for bracket in kappas)}"]
+
+
+def individuality_clause(individuality: Individuality, bracket: KappaBracket | None) -> str:
+    """What a verdict adds, with a space before it; "" for a single list, which is compared with none."""
+    if individuality.total < 2:
+        return ""
+    alike = f"two inputs share {individuality.overlap:.0%} of their lists"
+    if bracket is None:
+        return f" It is {ONE_LIST} ({alike}): it says nothing about a single input."
+    return f" As {alike} anyway, that is a kappa of {bracket.in_words()}."
+
+
+def lists_as_json(individuality: Individuality, kappas: Sequence[KappaBracket], movable: float) -> dict[str, Any]:
+    """Figures and brackets as plain JSON values; kappa is None where there is one list for everybody."""
+    brackets = None if individuality.one_for_everybody else [bracket.to_dict() for bracket in kappas]
+    return {**individuality.to_dict(), "movable": movable, "kappa": brackets}
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"

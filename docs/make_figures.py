@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from bench_pages import PAGES, draw_all, readme_table, results
 from certificate_pages import certificates_page, draw_certificates, soundness_section
 from concept_figures import draw_concepts
+from list_figures import draw_lists
 
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
@@ -182,6 +183,7 @@ def with_table(readme: str, table: str) -> str:
 def main() -> None:
     draw_distance(IMAGES / "distance.svg")
     draw_concepts(IMAGES, save)
+    draw_lists(IMAGES, save)
     benchmark = results()
     draw_all(benchmark, IMAGES)
     for name, page in PAGES.items():

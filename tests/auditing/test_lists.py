@@ -86,19 +86,18 @@ def test_the_share_that_can_move_follows_the_domain(fragile):
 
 def test_pixels_move_if_one_of_their_channels_does():
     images = torch.zeros(2, 3, 2, 2)
-    domain = Domain(frozen=[0, 4, 8, 1])
-    movable = movable_features(domain, Gradient(reduce="abs-sum"), images, 4)
+    free = Domain(frozen=[0, 4, 8, 1]).reach("domain", 12).movable
+    movable = movable_features(free, Gradient(reduce="abs-sum"), images, 4)
     assert movable.tolist() == [False, True, True, True]
-    assert movable_features(domain, Activation(layer="0"), images, 5) is None
-    assert movable_features(None, Gradient(), images, 12) is None
+    assert movable_features(free, Activation(layer="0"), images, 5) is None
 
 
 def test_a_column_moves_if_one_of_its_features_does():
     columns = Columns(
         ("age", "job", "own"), ((0,), (1, 2), (3,)), ("number", "category", "flag"), ((), (0.5, 0.5), (0.5, 0.5))
     )
-    domain = Domain(frozen=[3, 1, 2])
-    assert movable_features(domain, ColumnEffects(columns=columns), X[:, :4], 3).tolist() == [True, False, False]
+    free = Domain(frozen=[3], groups=[[1, 2]]).reach("domain", 4).movable
+    assert movable_features(free, ColumnEffects(columns=columns), X[:, :4], 3).tolist() == [True, False, False]
 
 
 def test_a_single_row_is_compared_with_none(fragile):

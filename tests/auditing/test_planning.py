@@ -92,7 +92,17 @@ class Counting(nn.Module):
 
 def options(**changes):
     chosen = dict.fromkeys(
-        ("radii", "domain", "chunk_size", "feature_names", "class_names", "row_names", "layout", "attacks")
+        (
+            "radii",
+            "domain",
+            "threat",
+            "chunk_size",
+            "feature_names",
+            "class_names",
+            "row_names",
+            "layout",
+            "attacks",
+        )
     )
     chosen |= {"k": 2, "explainer": r2et.explainers.Gradient(), "steps": 3, "budget": "fast", "seed": 0}
     return Options(**(chosen | {"progress": False, "name": "", "certificate": True} | changes))

@@ -33,7 +33,7 @@ def collect(plan: Plan, run: AuditRun) -> Audit:
         signed=explainer.reduce == "signed",
         seed=plan.options.seed,
     )
-    movable = movable_features(plan.options.domain, explainer, plan.x, run.features)
+    movable = movable_features(plan.reach.movable, explainer, plan.x, run.features)
     return Audit(
         rows=done,
         features=run.features,

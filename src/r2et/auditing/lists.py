@@ -9,7 +9,6 @@ from torch import Tensor
 
 from r2et.auditing.samples import Samples
 from r2et.certificates import Certificate
-from r2et.domain import Domain
 from r2et.explainers import Activation, ColumnEffects, Explainer
 from r2et.individuality import ONE_LIST, Individuality, Kappa
 
@@ -66,19 +65,17 @@ def count_lists(
     return individuality, tuple(map(KappaBracket, samples.radii, below, kappas[:count]))
 
 
-def movable_features(domain: Domain | None, explainer: Explainer, x: Tensor, features: int) -> Tensor | None:
-    """Which of what is ranked can be moved, bool (features,); None if all of it, or if it is no part of an input.
+def movable_features(movable: Tensor, explainer: Explainer, x: Tensor, features: int) -> Tensor | None:
+    """Which of what is ranked can be moved, bool (features,); None if it is no part of an input.
 
     Args:
-        domain: of the inputs.
+        movable: which features of an input an attacker may change, bool (n,).
         explainer: that ranks.
         x: (N, *features of an input).
         features: how many are ranked.
     """
-    if domain is None or isinstance(explainer, Activation):
+    if isinstance(explainer, Activation):
         return None
-    inputs = x[0].numel() // explainer.inputs
-    movable = domain.movable(inputs)
     if isinstance(explainer, ColumnEffects):
         owners = explainer.columns.owner[movable]
         movable = torch.zeros(len(explainer.columns), dtype=torch.bool).index_fill(0, owners, value=True)

@@ -8,8 +8,10 @@ from torch import Tensor, nn
 
 from r2et import metrics
 from r2et.attacks import AttackResult, ERAttack
+from r2et.domain import without_gauge
 from r2et.errors import InputError, ModelError
-from r2et.explainers import Activation, Gradient, GradientTimesInput
+from r2et.explainers import Activation, ColumnEffects, Gradient, GradientTimesInput
+from tests import tables_with_traps as traps
 
 
 def linear(weights: list[float], bias: float = 0.0) -> nn.Linear:
@@ -156,6 +158,29 @@ def test_pairs_of_images_with_summed_channels():
     flip, comp, _ = by_loops(embed, x, explainer, 0.0, range(1, 5))
     torch.testing.assert_close(metrics.dffot(embed, x, explainer=explainer), flip)
     torch.testing.assert_close(metrics.comprehensiveness(embed, x, explainer=explainer), comp)
+
+
+def test_faithfulness_in_a_domain_removes_features_of_the_model_without_its_gauge():
+    model, x = traps.network(), traps.table(8)
+    free = without_gauge(model, traps.DOMAIN, traps.COLUMNS.n)
+    found = metrics.faithfulness(model, x, domain=traps.DOMAIN)
+    assert found == pytest.approx(metrics.faithfulness(free, x), abs=1e-12)
+    assert found != pytest.approx(metrics.faithfulness(model, x), abs=1e-3)
+
+
+@pytest.mark.parametrize("trap", traps.TRAPS)
+def test_faithfulness_by_columns_evaluates_rows_that_exist_alone(trap):
+    model, x, explainer = traps.network(), traps.table(8), ColumnEffects(columns=traps.COLUMNS)
+    other = traps.TRAPS[trap](model)
+    seen = []
+    other.register_forward_hook(lambda _, inputs, __: seen.append(inputs[0].detach()))
+    found = metrics.faithfulness(other, x, explainer=explainer)
+    assert found == pytest.approx(metrics.faithfulness(model, x, explainer=explainer), abs=1e-10)
+    for rows in seen:
+        traps.COLUMNS.check_rows(rows)
+    if trap == "sum":  # a row of zeros has no job
+        zero = metrics.faithfulness(other, x, explainer=explainer, baseline=0.0)
+        assert zero != pytest.approx(metrics.faithfulness(model, x, explainer=explainer, baseline=0.0), abs=1e-3)
 
 
 def test_faithfulness_gives_the_means():

@@ -10,8 +10,10 @@ from torch import nn
 
 import r2et
 from r2et import thickness, thickness_bounds
+from r2et.domain import without_gauge
 from r2et.explainers import Activation, Gradient, GradientTimesInput, IntegratedGradients, SmoothGrad
 from r2et.stability import AdversarialNeighbours, GaussianNeighbours, UniformNeighbours, pairwise_thickness
+from tests.domain.test_reach import DOMAIN, GROUPS, table_rows
 from tests.models_with_answers import (
     OneNeuron,
     Pair,
@@ -692,12 +694,122 @@ def test_figure_1_on_a_model():
     assert float(r2et.precision_at_k(clean, far, 2)) == 1.0
 
 
+# threats
+
+
+THREATS = ("domain", "tangent", "paper")
+
+
+def by_hand(drawn, x, threat):
+    """Neighbours brought within reach, coordinate by coordinate: what tests/domain says about DOMAIN."""
+    moved = drawn.clone()
+    if threat == "domain":
+        moved[..., 1:7] = x[:, 1:7]
+        moved[..., 0] = moved[..., 0].clamp(-3, 3)
+        moved[..., 7] = x[:, 7] + ((moved[..., 7].clamp(-2, 2) - x[:, 7]) / 0.25).round() * 0.25
+    if threat == "tangent":
+        for group in GROUPS:
+            step = moved[..., group] - x[:, group]
+            moved[..., group] = x[:, group] + step - step.mean(-1, keepdim=True)
+    return moved
+
+
+def explained_without_gauge(model, threat):
+    """The gradient of f o A written out: slopes of a group have no common part."""
+
+    def explain(row, c):
+        slopes = naive_gradient(model, row, c, "probability")
+        for group in GROUPS if threat != "paper" else ():
+            slopes[group] -= slopes[group].mean()
+        return slopes.abs()
+
+    return explain
+
+
+@pytest.mark.parametrize("threat", THREATS)
+def test_thickness_under_a_threat_against_loops(threat):
+    model, x = mlp(n=8), table_rows(4)
+    x[0, 0], x[1, 7] = 2.9, 2.0  # at the edge of the domain
+    neighbours = GaussianNeighbours(0.8)
+    moved = by_hand(neighbours.draw(model, x, 3, generator(5)), x, threat)
+    expected = loop_thickness(model, x, 3, "gap", moved, 4, explain=explained_without_gauge(model, threat))
+    options = {"neighbours": neighbours, "samples": 3, "steps": 4}
+    under = [
+        thickness(model, x, 3, variant="gap", **options, generator=generator(5), domain=DOMAIN, threat=other)
+        for other in (threat, *(other for other in THREATS if other != threat))
+    ]
+    torch.testing.assert_close(under[0], expected, atol=1e-12, rtol=0)
+    assert all((under[0] - other).abs().max() > 1e-3 for other in under[1:])
+    if threat == "domain":  # the default where a domain is known
+        again = thickness(model, x, 3, variant="gap", **options, generator=generator(5), domain=DOMAIN)
+        assert torch.equal(again, under[0])
+
+
+def test_the_pairwise_thickness_follows_the_threat():
+    model, x, neighbours = mlp(n=8), table_rows(4), UniformNeighbours(0.5)
+    gaps = [
+        pairwise_thickness(
+            model, x, 0, 3, neighbours=neighbours, generator=generator(2), domain=DOMAIN, threat=threat
+        )
+        for threat in THREATS
+    ]
+    assert all((a - b).abs().max() > 1e-4 for a, b in itertools.combinations(gaps, 2))
+
+
+@pytest.mark.parametrize("method", ["enclosure", "estimate"])
+@pytest.mark.parametrize("threat", ["domain", "tangent"])
+def test_bounds_under_a_threat_hold_for_what_can_be_reached(method, threat):
+    model, x, explainer = mlp(n=8), table_rows(6), Gradient(score="logit")
+    here = {"explainer": explainer, "domain": DOMAIN, "threat": threat}
+    bounds = thickness_bounds(model, x, 3, 0.3, method=method, samples=64, generator=generator(1), **here)
+    gap = thickness(
+        model, x, 3, variant="gap", neighbours=UniformNeighbours(0.3), samples=64, generator=generator(2), **here
+    )
+    assert bounds.sound == (method == "enclosure")
+    slack = 0.0 if bounds.sound else 1e-3
+    assert bool(((bounds.lower <= gap + slack) & (gap <= bounds.upper + slack)).all())
+    # those of the model with its gauge are about another explanation
+    assert (
+        bounds.upper - thickness_bounds(model, x, 3, 0.3, explainer=explainer, method=method).upper
+    ).abs().max() > 1e-3
+
+
+def test_a_smaller_reach_has_tighter_estimates():
+    model, x = mlp(n=8), table_rows(6)
+
+    def width(threat):
+        bounds = thickness_bounds(model, x, 3, 0.3, generator=generator(1), domain=DOMAIN, threat=threat)
+        return float((bounds.upper - bounds.lower).mean())
+
+    assert width("domain") < width("tangent")
+
+
+def test_neighbours_found_by_attacks_respect_the_threat():
+    model, x = mlp(n=8), table_rows(6)
+    attack = r2et.attacks.ERAttack(k=3, radius=0.7, steps=5, keep="last")
+    seen = []
+
+    class Watched(AdversarialNeighbours):
+        def each(self, *arguments):
+            for points in super().each(*arguments):
+                seen.append(points)
+                yield points
+
+    thickness(model, x, 3, neighbours=Watched(attack), domain=DOMAIN)
+    assert torch.equal(seen[0], attack(without_gauge(model, DOMAIN, 8), x, domain=DOMAIN).x)
+    assert torch.equal(seen[0][:, 1:7], x[:, 1:7])
+    assert bool((seen[0] != x).any(1).all())
+
+
 # bad input
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"threat": "tangent"}, 'threat="tangent".*domain='),
+        ({"domain": r2et.Domain(frozen=[6])}, "feature 6"),
+        ({"domain": r2et.Domain(groups=[[0, 1]])}, "row 0 is not a row that exists"),
         ({"k": 0}, "k=0"),
         ({"k": 6}, "k=6"),
         ({"variant": "gaps"}, r"'gaps'.*'gap'"),

@@ -8,12 +8,13 @@ from torch import Tensor, nn
 
 from r2et import ranking
 from r2et.attacks import AttackResult
+from r2et.domain import Domain, under_threat
 from r2et.errors import InputError
-from r2et.explainers import Activation, Explainer, Gradient
+from r2et.explainers import Activation, ColumnEffects, Explainer, Gradient
 from r2et.numerics.checks import check_baseline, check_inputs, check_labels, check_logits
 from r2et.numerics.memory import at_once
 from r2et.numerics.modes import random_states_kept
-from r2et.numerics.preflight import measuring
+from r2et.numerics.preflight import check_module, measuring
 from r2et.numerics.values import as_number, check_count, check_k, check_kind, quoted
 from r2et.scores import log_odds, predicted_class, probability
 
@@ -120,9 +121,10 @@ def dffot(
     x: Tensor,
     *,
     explainer: Explainer | None = None,
-    baseline: float | Tensor = 0.0,
+    baseline: float | Tensor | None = None,
     fractions: Sequence[float] | None = None,
     chunk_size: int | None = None,
+    domain: Domain | None = None,
 ) -> Tensor:
     """Decision flip, fraction of tokens: the smallest k/n whose removal changes the predicted class (App. B.1.4).
 
@@ -134,9 +136,12 @@ def dffot(
             two inputs are removed.
         explainer: None = Gradient().
         baseline: what a removed feature is set to: a number, or a tensor that broadcasts to one input (*features).
+            None = 0; for ColumnEffects the most frequent value of a discrete column, so that every row exists.
         fractions: K = round(fraction * n), at least 1, such as (0.01, 0.05, 0.1, 0.2, 0.5) for images and graphs;
             None = 1..n, for tables.
         chunk_size: how many inputs are evaluated at once; None = as many as fit 2**24 values.
+        domain: the inputs that exist: the model is explained, and evaluated where features are removed, without
+            its gauge (`r2et.domain.without_gauge`).
 
     Returns:
         (N,), between 1/n and 1.
@@ -147,7 +152,14 @@ def dffot(
     tensor([0.3333])
     """
     return _changes(
-        model, x, explainer=explainer, baseline=baseline, fractions=fractions, chunk_size=chunk_size, keep=[False]
+        model,
+        x,
+        explainer=explainer,
+        baseline=baseline,
+        fractions=fractions,
+        chunk_size=chunk_size,
+        domain=domain,
+        keep=[False],
     )[0][1]
 
 
@@ -156,9 +168,10 @@ def comprehensiveness(
     x: Tensor,
     *,
     explainer: Explainer | None = None,
-    baseline: float | Tensor = 0.0,
+    baseline: float | Tensor | None = None,
     fractions: Sequence[float] | None = None,
     chunk_size: int | None = None,
+    domain: Domain | None = None,
 ) -> Tensor:
     """COMP: the mean over K of |f_c(x) - f_c(x without its top-k features)| (App. B.1.4), (N,).
 
@@ -170,7 +183,14 @@ def comprehensiveness(
     tensor([0.2500])
     """
     return _changes(
-        model, x, explainer=explainer, baseline=baseline, fractions=fractions, chunk_size=chunk_size, keep=[False]
+        model,
+        x,
+        explainer=explainer,
+        baseline=baseline,
+        fractions=fractions,
+        chunk_size=chunk_size,
+        domain=domain,
+        keep=[False],
     )[0][0]
 
 
@@ -179,9 +199,10 @@ def sufficiency(
     x: Tensor,
     *,
     explainer: Explainer | None = None,
-    baseline: float | Tensor = 0.0,
+    baseline: float | Tensor | None = None,
     fractions: Sequence[float] | None = None,
     chunk_size: int | None = None,
+    domain: Domain | None = None,
 ) -> Tensor:
     """SUFF: the mean over K of |f_c(x) - f_c(x with its top-k features only)| (App. B.1.4), (N,).
 
@@ -193,7 +214,14 @@ def sufficiency(
     tensor([0.])
     """
     return _changes(
-        model, x, explainer=explainer, baseline=baseline, fractions=fractions, chunk_size=chunk_size, keep=[True]
+        model,
+        x,
+        explainer=explainer,
+        baseline=baseline,
+        fractions=fractions,
+        chunk_size=chunk_size,
+        domain=domain,
+        keep=[True],
     )[0][0]
 
 
@@ -202,9 +230,10 @@ def faithfulness(
     x: Tensor,
     *,
     explainer: Explainer | None = None,
-    baseline: float | Tensor = 0.0,
+    baseline: float | Tensor | None = None,
     fractions: Sequence[float] | None = None,
     chunk_size: int | None = None,
+    domain: Domain | None = None,
 ) -> dict[str, float]:
     """The means of DFFOT, COMP and SUFF over the rows; arguments as in `dffot`.
 
@@ -218,6 +247,7 @@ def faithfulness(
         baseline=baseline,
         fractions=fractions,
         chunk_size=chunk_size,
+        domain=domain,
         keep=(False, True),
     )
     return {
@@ -232,9 +262,10 @@ def _changes(
     x: Tensor,
     *,
     explainer: Explainer | None,
-    baseline: float | Tensor,
+    baseline: float | Tensor | None,
     fractions: Sequence[float] | None,
     chunk_size: int | None,
+    domain: Domain | None,
     keep: Sequence[bool],
 ) -> list[tuple[Tensor, Tensor]]:
     """The mean change of f_c over K, and the smallest k/n that changes the prediction (1 = none), (N,) each.
@@ -250,6 +281,10 @@ def _changes(
             f"faithfulness removes input features, but {explainer!r} explains the neurons of a layer: use "
             "Gradient() or another explainer of inputs"
         )
+    check_module(model)
+    model, _ = under_threat(model, x, domain, None, inputs=explainer.inputs)
+    if baseline is None:
+        baseline = explainer.columns.typical if isinstance(explainer, ColumnEffects) else 0.0
     filler = _filler(baseline, x)
     most = _rows_at_once(x, chunk_size)
     rows = min(len(x), most)

@@ -5,7 +5,9 @@ from torch import nn
 import r2et
 from r2et import audit
 from r2et.attacks import WorstCase
+from r2et.auditing.chunks import RowNeighbours
 from tests.auditing.toys import RADII, X, Y
+from tests.domain.test_reach import DOMAIN, table_rows
 
 
 def test_a_row_does_not_depend_on_its_chunk(report, fragile):
@@ -20,6 +22,27 @@ def test_a_row_does_not_depend_on_its_chunk(report, fragile):
         assert a.distance == pytest.approx(b.distance)
     assert chunked.faithfulness == pytest.approx(report.faithfulness)
     assert chunked.verdict() == report.verdict()
+
+
+def test_thickness_is_measured_within_reach():
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 2)).double(), table_rows(12)
+    neighbours = RowNeighbours(0.5, 3, DOMAIN.reach("domain", 8))
+    drawn = neighbours.draw(model, x, 4, None)
+    assert torch.equal(drawn[..., 1:7], x[:, 1:7].expand(4, -1, -1))
+    assert bool((drawn[..., 0] != x[:, 0]).all())
+    y = model(x).argmax(1)
+    audits = {
+        threat: audit(
+            model, x, y, k=3, radii=[2.0], budget="fast", steps=2, domain=DOMAIN, threat=threat, certificate=False
+        )
+        for threat in ("domain", "tangent")
+    }
+    for threat, made in audits.items():
+        sigma = RowNeighbours(made.settings.thickness_sigma, made.settings.seed)
+        direct = r2et.thickness(model, x, 3, neighbours=sigma, domain=DOMAIN, threat=threat)
+        torch.testing.assert_close(made.thickness, direct, atol=1e-12, rtol=0)
+    assert not torch.equal(audits["domain"].thickness, audits["tangent"].thickness)
 
 
 def test_samples_are_what_the_worst_case_found(report, fragile):

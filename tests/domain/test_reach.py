@@ -53,6 +53,26 @@ def test_equal_features_move_together():
     assert reach.allowed(torch.tensor([[1.0, 5.0, 3.0]])).tolist() == [[2.0, 5.0, 2.0]]
 
 
+def test_points_near_an_image_or_a_pair_keep_its_shape():
+    images, pairs = r2et.Domain(lower=-0.5, frozen=[0]), r2et.Domain(frozen=[0])
+    x, points = torch.zeros(2, 1, 2, 2), torch.full((2, 1, 2, 2), -1.0)
+    near = images.reach("domain", 4).near(points, x)
+    assert near.flatten(1).tolist() == [[0.0, -0.5, -0.5, -0.5]] * 2
+    near = pairs.reach("domain", 2).near(points.reshape(2, 2, 2), x.reshape(2, 2, 2), inputs=2)
+    assert near.tolist() == [[[0.0, -1.0]] * 2] * 2
+    along = pairs.reach("domain", 2).along(points.reshape(2, 2, 2), axis=2)
+    assert torch.equal(along, near)
+
+
+def test_rounding_inwards_never_lengthens():
+    x = table_rows(40)
+    points = x + normal(40, 8)
+    reach = DOMAIN.reach("domain", 8)
+    lengths = [(reach.near(points, x, inwards=side) - x).norm(dim=1) for side in (False, True)]
+    assert (lengths[1] <= (points - x).norm(dim=1) + 1e-12).all()
+    assert (lengths[1] < lengths[0]).any()
+
+
 @pytest.mark.parametrize("attack", [ERAttack, BoundaryAttack, NoiseAttack])
 @pytest.mark.parametrize("norm", ["l2", "linf"])
 def test_what_an_attack_returns_is_within_reach(attack, norm):

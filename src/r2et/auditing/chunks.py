@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from r2et.auditing.parts import AuditRun, Part, draw, sample_rows
 from r2et.auditing.planning import Plan
 from r2et.auditing.samples import Picture, Samples
 from r2et.data.layouts import ImageLayout
+from r2et.domain import Reach
 from r2et.explainers import Activation
 from r2et.numerics.attention import math_attention
 from r2et.numerics.checks import check_labels, check_logits
@@ -40,6 +41,8 @@ class RowNeighbours(Neighbours):
     Args:
         sigma: standard deviation in the units of x.
         seed: of the draws.
+        reach: what may change; None = everything. Neighbours are brought there.
+        inputs: of the model, 1 or 2.
 
     >>> x = torch.randn(4, 3)
     >>> whole, alone = (RowNeighbours(0.1, 0).draw(nn.Identity(), part, 5, None) for part in (x, x[2:3]))
@@ -49,13 +52,18 @@ class RowNeighbours(Neighbours):
 
     sigma: float
     seed: int
+    reach: Reach | None = None
+    inputs: int = 1
 
     def each(
         self, model: nn.Module, x: Tensor, samples: int, generator: torch.Generator | None
     ) -> Iterator[Tensor]:
         """Independent draws."""
         drawn = row_normal(x, self.seed, samples=samples, drawn_as=torch.float32).unflatten(2, x.shape[1:])
-        return (torch.add(x, part, alpha=self.sigma) for part in drawn)
+        points = (torch.add(x, part, alpha=self.sigma) for part in drawn)
+        if self.reach is None:
+            return points
+        return map(partial(self.reach.near, x=x, inputs=self.inputs), points)
 
 
 def run(plan: Plan) -> AuditRun:
@@ -198,9 +206,10 @@ class _Chunks:
         return results
 
     def _thickness(self, x: Tensor) -> Tensor:
-        options = self.plan.options
-        neighbours = RowNeighbours(self.plan.settings.thickness_sigma, options.seed)
-        return thickness(self.plan.model, x, options.k, explainer=options.explainer, neighbours=neighbours)
+        plan, options = self.plan, self.plan.options
+        inputs = options.explainer.inputs
+        neighbours = RowNeighbours(plan.settings.thickness_sigma, options.seed, plan.reach, inputs)
+        return thickness(plan.model, x, options.k, explainer=options.explainer, neighbours=neighbours)
 
     def _faithfulness(self, x: Tensor) -> dict[str, float]:
         explainer = self.plan.options.explainer

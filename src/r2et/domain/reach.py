@@ -168,6 +168,37 @@ class Reach:
             x = torch.minimum(x, torch.maximum(self.upper.to(start), start))
         return x if bool(self.movable.all()) else torch.where(self.movable.to(x.device), x, start)
 
+    def near(self, points: Tensor, x: Tensor, *, inputs: int = 1, inwards: bool = False) -> Tensor:
+        """Points around inputs, both (N, *features) or (N, 2, *features), brought to where an attacker can get.
+
+        Args:
+            points: anywhere.
+            x: where the attacker begins.
+            inputs: of the model, 1 or 2.
+            inwards: how to round, as in `rounded`.
+
+        >>> reach = Domain(lower=0.0, frozen=[1], unit=torch.tensor([1.0, 0.0, 0.0])).reach("domain", 3)
+        >>> reach.near(torch.tensor([[1.7, 0.5, -0.5]]), torch.tensor([[1.0, 1.0, 0.2]]))
+        tensor([[2., 1., 0.]])
+        """
+        if self.everywhere:
+            return points
+        flat, start = points.flatten(start_dim=inputs), x.flatten(start_dim=inputs)
+        inside = self.clamp(flat, start)
+        if self.unit is not None:
+            inside = self.clamp(self.rounded(inside, start, inwards=inwards), start)
+        return inside.reshape(points.shape)
+
+    def along(self, directions: Tensor, *, axis: int = 1) -> Tensor:
+        """The part of directions (..., *features) that an attacker may follow; features begin at this axis.
+
+        >>> Domain(frozen=[1]).reach("domain", 2).along(torch.tensor([[3.0, 4.0]]))
+        tensor([[3., 0.]])
+        """
+        if self.all_movable:
+            return directions
+        return self.allowed(directions.flatten(start_dim=axis)).reshape(directions.shape)
+
     def rounded(self, x: Tensor, start: Tensor, *, inwards: bool = False) -> Tensor:
         """Inputs x (..., n) with a whole number of steps from start where a feature is whole.
 

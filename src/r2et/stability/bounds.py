@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from r2et import ranking
+from r2et.domain import Domain, Reach, Threat
 from r2et.enclosure.attributions import pick
 from r2et.enclosure.problems import Problem, Reading, why_not
 from r2et.errors import InputError, ModelError
@@ -59,6 +60,8 @@ def thickness_bounds(
     method: BoundMethod = "auto",
     samples: int = 16,
     generator: torch.Generator | None = None,
+    domain: Domain | None = None,
+    threat: Threat | None = None,
 ) -> ThicknessBounds:
     """Bounds of the gap thickness for neighbours within a radius, over the top-k pairs (Prop. 4.4, A.1.3).
 
@@ -78,6 +81,9 @@ def thickness_bounds(
         method: "auto" takes the enclosure where there is one.
         samples: of the estimate: points in the ball over which L_i is maximised, besides x itself.
         generator: of these points; None = as in `thickness`.
+        domain: as in `thickness`.
+        threat: as in `thickness`. What is proven is proven for all of the ball, and so for what can be reached
+            in it; the estimate follows what can be reached.
 
     >>> model = torch.nn.Linear(5, 2)
     >>> bounds = thickness_bounds(model, torch.randn(3, 5), k=2, radius=0.1, explainer=Gradient())
@@ -89,7 +95,7 @@ def thickness_bounds(
     check_count("samples", samples)
     check_generator(generator)
     explainer = Gradient(score="probability") if explainer is None else explainer
-    check_start(x, explainer)
+    model, reach = check_start(model, x, explainer, domain, threat)
     with measuring(model, x):
         before, target = start(model, x, k, explainer)
         reading = "the estimate was asked for" if method == "estimate" else _read(model, x, explainer)
@@ -97,7 +103,14 @@ def thickness_bounds(
             if method == "enclosure":
                 raise InputError(f"thickness cannot be bounded by an enclosure: {reading}")
             return _estimated(
-                model, x, k, radius, explainer=explainer, samples=samples, generator=own_draws(generator, x)
+                model,
+                x,
+                k,
+                radius,
+                explainer=explainer,
+                reach=reach,
+                samples=samples,
+                generator=own_draws(generator, x),
             )
     with torch.no_grad():
         bounds = [_proven(problem, radius) for problem in reading.problems(x, target, k, None)]
@@ -157,10 +170,11 @@ def _estimated(
     radius: float,
     *,
     explainer: Explainer,
+    reach: Reach,
     samples: int,
     generator: torch.Generator | None,
 ) -> ThicknessBounds:
-    """The paper's bounds."""
+    """The paper's bounds, along what can be reached."""
     before, target = start(model, x, k, explainer)
     top = ranking.top_k_mask(before, k)
     gap = (ranking.all_pair_weights(before, k) * before).sum(-1)
@@ -169,7 +183,8 @@ def _estimated(
         point, logits = forward(model, points)
         with torch.enable_grad():
             scores = explainer.flatten(explainer.attribute(model, point, target, create_graph=True, logits=logits))
-        return jacobian(scores, point).detach().reshape(*before.shape, -1)
+        slopes = jacobian(scores, point).detach().reshape(*before.shape, *x.shape[1:])
+        return reach.along(slopes, axis=before.ndim + explainer.inputs - 1).flatten(start_dim=before.ndim)
 
     at_x = rows(x)
     width = at_x.shape[-1]
@@ -179,6 +194,7 @@ def _estimated(
     distance = torch.cdist(salient, other, compute_mode="donot_use_mm_for_euclid_dist").mean((-1, -2))
     steepest = at_x.norm(dim=-1)
     for points in UniformNeighbours(radius).each(model, x, samples, generator):
+        points = reach.near(points, x, inputs=explainer.inputs, inwards=True)
         steepest = torch.maximum(steepest, rows(explainer.within(points, x)).norm(dim=-1))
     # the mean of L_i + L_j over all pairs is the mean over each side
     slope = torch.where(top, steepest / k, steepest / (top.shape[-1] - k)).sum(-1)

@@ -3,11 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import ClassVar, Literal, Protocol, get_args
 
 import torch
 from torch import Tensor, nn
 
+from r2et.domain import Domain, Threat, chosen_threat
 from r2et.errors import InputError
 from r2et.numerics.autograd import unit
 from r2et.numerics.checks import check_generator
@@ -20,6 +21,9 @@ class Neighbours(ABC):
     """The distribution D of perturbed inputs x' around x (Eq. 2)."""
 
     aggregate: Aggregate = "mean"
+
+    #: whether rounding to whole numbers must not bring a neighbour farther away: the ball is what D is about
+    inside_ball: ClassVar[bool] = False
 
     @abstractmethod
     def each(
@@ -73,6 +77,8 @@ class UniformNeighbours(Neighbours):
     radius: float
     aggregate: Aggregate = "mean"
 
+    inside_ball: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         plain_numbers(self)
         check_positive("radius", self.radius)
@@ -96,12 +102,19 @@ class _Attacked(Protocol):
 
 
 class _Attack(Protocol):
-    def __call__(self, model: nn.Module, x: Tensor) -> _Attacked: ...
+    def __call__(
+        self, model: nn.Module, x: Tensor, *, domain: Domain | None = ..., threat: Threat | None = ...
+    ) -> _Attacked: ...
 
 
 @dataclass(frozen=True)
 class AdversarialNeighbours(Neighbours):
     """x' found by attacks (Fig. 2, Fig. 4): one neighbour for each attack given; `samples` is not used.
+
+    Args:
+        attack: one, or a tuple of them.
+        aggregate: "mean" over the attacks, or the "minimum".
+        domain, threat: what the attacks may do, as in a call of them; `thickness` hands over its own.
 
     >>> import r2et
     >>> neighbours = AdversarialNeighbours(r2et.attacks.ERAttack(k=1, radius=0.1, steps=2))
@@ -111,9 +124,12 @@ class AdversarialNeighbours(Neighbours):
 
     attack: _Attack | tuple[_Attack, ...]
     aggregate: Aggregate = "mean"
+    domain: Domain | None = None
+    threat: Threat | None = None
 
     def __post_init__(self) -> None:
         check_choice("aggregate", self.aggregate, get_args(Aggregate))
+        chosen_threat(self.threat, self.domain)
         if not self._attacks or not all(map(callable, self._attacks)):
             raise InputError(
                 "attack must be an attack such as r2et.attacks.ERAttack(k=8, radius=0.1), or a tuple of them, got "
@@ -128,7 +144,7 @@ class AdversarialNeighbours(Neighbours):
         self, model: nn.Module, x: Tensor, samples: int, generator: torch.Generator | None
     ) -> Iterator[Tensor]:
         """The perturbed inputs of each attack."""
-        return (attack(model, x).x for attack in self._attacks)
+        return (attack(model, x, domain=self.domain, threat=self.threat).x for attack in self._attacks)
 
 
 def _normal(x: Tensor, generator: torch.Generator | None) -> Tensor:

@@ -3,21 +3,23 @@
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from r2et import ranking
+from r2et.domain import Domain, Reach, Threat, under_threat
 from r2et.errors import InputError
 from r2et.explainers import Explainer, Gradient
 from r2et.numerics.autograd import forward
 from r2et.numerics.checks import check_generator, check_inputs
 from r2et.numerics.memory import at_once
 from r2et.numerics.modes import evaluating, own_draws
-from r2et.numerics.preflight import measuring
+from r2et.numerics.preflight import check_module, measuring
 from r2et.numerics.values import check_choice, check_chunk_size, check_count, check_k, check_kind, is_whole, quoted
-from r2et.stability.neighbours import GaussianNeighbours, Neighbours
+from r2et.stability.neighbours import AdversarialNeighbours, GaussianNeighbours, Neighbours
 
 Variant = Literal["probability", "gap", "average-precision", "dcg"]
 
@@ -34,6 +36,8 @@ def thickness(
     steps: int = 8,
     generator: torch.Generator | None = None,
     chunk_size: int | None = None,
+    domain: Domain | None = None,
+    threat: Threat | None = None,
 ) -> Tensor:
     """Top-k ranking thickness of each input (Eq. 2, 3 and the variants of Sec. 4.1).
 
@@ -50,6 +54,10 @@ def thickness(
         steps: points on the path from x to each neighbour (midpoint rule).
         generator: of the draws; None = what torch's global one would draw next, which stays where it is.
         chunk_size: how many points (neighbour x step) are evaluated at once; None = as many as fit 2**24 values.
+        domain: the inputs that exist; None = that is unknown.
+        threat: neighbours are what an attacker could reach under it, as in a call of an attack: "domain",
+            "tangent" or "paper". But for "paper", the model is explained without its gauge
+            (`r2et.domain.without_gauge`). None = "domain" where a domain is known, else "paper".
 
     Returns:
         (N,); the mean over both inputs for a two-input explainer.
@@ -62,7 +70,8 @@ def thickness(
     if explainer is None:
         explainer = Gradient(score="log-odds" if variant == "probability" else "probability")
     neighbours = GaussianNeighbours() if neighbours is None else neighbours
-    check_start(x, explainer)
+    model, reach = check_start(model, x, explainer, domain, threat)
+    neighbours = attacked_within(neighbours, domain, threat)
     draws = own_draws(generator, x)
     with measuring(model, x):
         before, target = start(model, x, k, explainer)
@@ -79,6 +88,7 @@ def thickness(
                 steps=steps,
                 generator=draws,
                 chunk_size=chunk_size,
+                reach=reach,
             )
         ]
     values = torch.cat(along).unflatten(0, (-1, steps)).mean(1)
@@ -98,6 +108,8 @@ def pairwise_thickness(
     steps: int = 8,
     generator: torch.Generator | None = None,
     chunk_size: int | None = None,
+    domain: Domain | None = None,
+    threat: Threat | None = None,
 ) -> Tensor:
     """The mean gap between two features around each input (Eq. 2), (N, ...); arguments as in `thickness`.
 
@@ -108,7 +120,8 @@ def pairwise_thickness(
     """
     explainer = Gradient(score="probability") if explainer is None else explainer
     neighbours = GaussianNeighbours() if neighbours is None else neighbours
-    check_start(x, explainer)
+    model, reach = check_start(model, x, explainer, domain, threat)
+    neighbours = attacked_within(neighbours, domain, threat)
     draws = own_draws(generator, x)
     with measuring(model, x):
         before, target = start(model, x, 1, explainer)
@@ -127,16 +140,28 @@ def pairwise_thickness(
                 steps=steps,
                 generator=draws,
                 chunk_size=chunk_size,
+                reach=reach,
             )
         ]
     return torch.cat(gaps).mean(0)
 
 
-def check_start(x: Tensor, explainer: Explainer) -> None:
-    """Raise unless x can be explained."""
+def check_start(
+    model: nn.Module, x: Tensor, explainer: Explainer, domain: Domain | None, threat: Threat | None
+) -> tuple[nn.Module, Reach]:
+    """Raise unless x can be explained; what is measured under the threat, and where neighbours may be."""
     check_inputs(x)
     check_kind("explainer", explainer, Explainer, "r2et.explainers.Gradient()")
     explainer.check_shape(x)
+    check_module(model)
+    return under_threat(model, x, domain, threat, inputs=explainer.inputs)
+
+
+def attacked_within(neighbours: Neighbours, domain: Domain | None, threat: Threat | None) -> Neighbours:
+    """Neighbours whose attacks, if they come from attacks that know of no domain, respect this one."""
+    if isinstance(neighbours, AdversarialNeighbours) and neighbours.domain is None and domain is not None:
+        return replace(neighbours, domain=domain, threat=threat)
+    return neighbours
 
 
 def start(model: nn.Module, x: Tensor, k: int, explainer: Explainer) -> tuple[Tensor, Tensor]:
@@ -157,23 +182,26 @@ def path_explanations(
     steps: int,
     generator: torch.Generator | None,
     chunk_size: int | None,
+    reach: Reach | None = None,
     create_graph: bool = False,
 ) -> Iterator[Tensor]:
     """Explanations at the midpoints of the paths to neighbours (the integrand of Eq. 2).
 
     Yields them in chunks (points, N, ..., n); the step varies fastest, then the neighbour. With `create_graph`
-    they stay differentiable with respect to the model's parameters.
+    they stay differentiable with respect to the model's parameters. Neighbours are brought within `reach`, and
+    rounded there; the path to them is straight.
     """
     check_kind("neighbours", neighbours, Neighbours, "r2et.stability.GaussianNeighbours(0.1)")
     check_count("samples", samples)
     check_count("steps", steps)
     check_chunk_size(chunk_size)
     check_generator(generator)
-    points = (
-        torch.lerp(x, explainer.within(neighbour, x), (step + 0.5) / steps)
+    reach = Domain().reach("paper", x[0].numel() // explainer.inputs) if reach is None else reach
+    ends = (
+        explainer.within(reach.near(neighbour, x, inputs=explainer.inputs, inwards=neighbours.inside_ball), x)
         for neighbour in neighbours.each(model, x, samples, generator)
-        for step in range(steps)
     )
+    points = (torch.lerp(x, end, (step + 0.5) / steps) for end in ends for step in range(steps))
     chunk = chunk_size or at_once(x.numel())
     while part := list(itertools.islice(points, chunk)):
         # what is to be differentiated by the parameters belongs to training, which decides on the mode itself

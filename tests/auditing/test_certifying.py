@@ -1,9 +1,13 @@
 import pytest
+import torch
 
 import r2et
 from r2et import audit
 from r2et.auditing import certifying
+from r2et.domain import under_threat
+from r2et.explainers import Gradient
 from tests.auditing.toys import X, Y
+from tests.tables_with_traps import DOMAIN, network, table
 
 
 def test_no_certificate_is_a_sentence(fragile):
@@ -22,7 +26,7 @@ def test_a_proof_that_breaks_does_not_break_the_audit(fragile, monkeypatch):
     def broken(*_, **__):
         raise MemoryError("no room")
 
-    monkeypatch.setattr(certifying, "certify", broken)
+    monkeypatch.setattr(certifying, "certify_within", broken)
     found = audit(fragile, X, Y, k=2, radii=(0.5,), budget="fast", steps=2)
     assert found.settings.uncertified == "The certificate failed with MemoryError: no room."
 
@@ -42,3 +46,13 @@ def test_larger_networks_are_certified_in_part_or_not_at_all(fragile, monkeypatc
     none = audit(fragile, X, Y, **options)
     assert none.certificate is None
     assert "too large for a certificate inside an audit (6 features, 18 neurons)" in none.settings.uncertified
+
+
+def test_both_ends_of_a_bracket_are_about_one_threat():
+    model, x = network(), table(4)
+    free, reach = under_threat(model, x, DOMAIN, "domain")
+    certifier = certifying.Certifier(free, x, 3, Gradient(), reach=reach, wanted=True)
+    certificate, places = certifier(x, 0)
+    assert places.tolist() == [0, 1, 2, 3]
+    assert torch.equal(certificate.limits, r2et.certify(model, x, 3, domain=DOMAIN).limits)
+    assert not torch.equal(certificate.limits, r2et.certify(model, x, 3).limits)

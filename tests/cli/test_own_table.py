@@ -133,8 +133,10 @@ def test_attack_and_certify_take_the_same_models(run, folder):
     data = (folder / "plain", "--data", folder / "people.csv", "--limit", 6)
     attacked = run("attack", *data, "--attack", "er", "--steps", 2, "--threat", "domain", "--json").json()
     assert attacked["attacks"][0]["rows"] == 6
-    certified = run("certify", *data, "--json").json()
+    certified = run("certify", *data, "--threat", "tangent", "--json").json()
     assert certified["sound"] is True
+    assert certified["threat"] == "tangent"
+    assert certified["assumptions"][0].startswith("threat tangent")
     assert len(certified["radius"]) == 6
 
 

@@ -14,7 +14,7 @@ from r2et.enclosure.head import head
 from r2et.enclosure.jacobian import norm_bound
 from r2et.scores import score as score_of
 from tests.enclosure.test_reading import READABLE, prepared
-from tests.models_with_answers import generator, normal
+from tests.models_with_answers import generator, mlp, normal
 
 SMOOTH = [
     "linear", "mlp", "nested, with identity and dropout", "convolution", "average pooling", "BatchNorm2d",
@@ -183,3 +183,17 @@ def test_a_ball_that_grows_by_the_slope_at_its_start_would_be_too_small():
     inner = network.forward(x + 3.0)[0]
     steep = 1 - float(inner[1].tanh()) ** 2
     assert float(ball.slopes[1].lower) <= steep + 1e-12
+
+
+def test_softplus_above_its_switch_costs_frozen_features_as_much_as_others():
+    model, x = mlp(5, activation=nn.Softplus), normal(4, 5)
+    with torch.no_grad():
+        model[0].bias += 30
+    network = extract(model, torch.Size([5]))
+    score = head(network, network.forward(x)[1], torch.zeros(4, dtype=torch.int64), "log-odds")
+    errors = [
+        next(march(each, x, score, torch.zeros(4, 1).double())).error
+        for each in (network, network.where(torch.tensor([True, False, False, False, False])))
+    ]
+    assert (errors[0] > 0).all()
+    assert torch.equal(*errors)

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from r2et.enclosure import extract
+from r2et.enclosure import extract, march
+from r2et.enclosure.head import head
 from r2et.enclosure.hinges import hinge_distances, nearest_hinges
 from tests.models_with_answers import generator, mlp, normal
 
@@ -97,3 +98,19 @@ def test_dead_neurons_never_turn_and_a_neuron_on_its_hinge_is_at_distance_zero()
     )
     assert found[0].min() == pytest.approx(2**0.5)
     assert found[1].min() == 0.0
+
+
+def test_a_hinge_that_reads_frozen_features_alone_is_never_reached_unless_the_input_lies_on_it():
+    model = nn.Sequential(nn.Linear(4, 2), nn.ReLU(), nn.Linear(2, 2)).double()
+    with torch.no_grad():
+        model[0].weight.copy_(torch.tensor([[0.1, 0.2, -0.3, 0.0], [0.0, 0.0, 0.5, 2.0]], dtype=torch.float64))
+        model[0].bias.copy_(torch.tensor([0.0, 1.0]))
+    network = extract(model, torch.Size([4])).where(torch.tensor([False, False, False, True]))
+    away = torch.tensor([[1.0, 1.0, 0.0, 0.0]], dtype=torch.float64)
+    # 0.1 + 0.2 - 0.3 is 0 or not, as rounding has it
+    on = torch.tensor([[1.0, 1.0, 1.0, 0.0]], dtype=torch.float64)
+    assert hinge_distances(network, away)[0].tolist() == pytest.approx([torch.inf, torch.inf, 0.5])
+    assert hinge_distances(network, on)[0, 1] == 0
+    ball = next(march(network, on, head(network, network.forward(on)[1], torch.tensor([0]), "logit"), on[:, :1]))
+    assert ball.slopes[0].lower[0, 0] <= 0
+    assert ball.slopes[0].upper[0, 0] >= 1

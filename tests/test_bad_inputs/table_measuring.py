@@ -396,6 +396,15 @@ MEASURING = [
     row("certify: explainer", lambda: r2et.certify(NET, X, 2, explainer="gradient"), "explainer='gradient'"),
     row("certify: target", lambda: r2et.certify(NET, X, 2, target=0), "labels", "int"),
     row("certify: prediction", lambda: r2et.certify(NET, X, 2, prediction="yes"), "prediction='yes'"),
+    row(
+        "certify: threat", lambda: r2et.certify(NET, X, 2, threat="all"), "threat 'all'", "domain, tangent, paper"
+    ),
+    row("certify: a threat without a domain", lambda: r2et.certify(NET, X, 2, threat="domain"), "domain="),
+    row(
+        "certificates.NoisyCounts: threat",
+        lambda: certificates.NoisyCounts(X.long(), Y, 1, 1, 1, "", 0, "all"),
+        "threat 'all'",
+    ),
     row("certificates.Smoothing: sigma is NaN", lambda: certificates.Smoothing(sigma=NAN), "sigma=nan"),
     row("certificates.Smoothing: no samples", lambda: certificates.Smoothing(samples=0), "samples=0"),
     row("certificates.Smoothing: alpha", lambda: certificates.Smoothing(alpha=2), "alpha=2", "0 and 1"),

@@ -3,7 +3,9 @@
 import torch
 from torch import Tensor, nn
 
-from r2et.certificates import Certificate, certify
+from r2et.certificates import Certificate
+from r2et.certificates.choice import certify_within
+from r2et.domain import Reach
 from r2et.errors import InputError
 from r2et.explainers import Explainer
 from r2et.numerics.autograd import forward
@@ -22,8 +24,10 @@ class Certifier:
         reason: why there is no certificate, or not one of all rows; "" = there is one of all rows.
     """
 
-    def __init__(self, model: nn.Module, x: Tensor, k: int, explainer: Explainer, *, wanted: bool) -> None:
-        self.model, self.k, self.explainer = model, k, explainer
+    def __init__(
+        self, model: nn.Module, x: Tensor, k: int, explainer: Explainer, *, reach: Reach, wanted: bool
+    ) -> None:
+        self.model, self.k, self.explainer, self.reach = model, k, explainer, reach
         self.wanted: list[int] = []
         self.reason = "It was not asked for."
         if wanted:
@@ -55,7 +59,9 @@ class Certifier:
         if not len(places):
             return None, places
         try:
-            return certify(self.model, x[places.to(x.device)], self.k, explainer=self.explainer), places
+            rows = x[places.to(x.device)]
+            # both ends of the bracket are about one threat
+            return certify_within(self.model, rows, self.k, reach=self.reach, explainer=self.explainer), places
         except InputError as error:
             self.reason = f"No sound method applies: {error}."
         except Exception as error:  # whatever stops a proof must not stop the audit

@@ -76,7 +76,9 @@ def run(plan: Plan) -> AuditRun:
         features = options.explainer(plan.model, plan.x[:1]).shape[-1]
         check_k(options.k, features)
         names = _names(plan, features, logits.shape[1])
-        certifier = Certifier(plan.model, plan.x, options.k, options.explainer, wanted=options.certificate)
+        certifier = Certifier(
+            plan.model, plan.x, options.k, options.explainer, reach=plan.reach, wanted=options.certificate
+        )
         few = at_once(plan.x[0].numel(), copies=CHECKED, least=64)
         validation = validate.check(plan.model, plan.x[:few], k=options.k, explainer=options.explainer)
         parts, pictures = _Chunks(plan, logits, features, certifier).work()

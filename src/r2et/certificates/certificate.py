@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from r2et.domain import IN_WORDS, Reach
 from r2et.errors import InputError
 from r2et.numerics.values import check_text, quoted
 
@@ -116,6 +117,17 @@ class Certificate:
         lines += [f"assumes: {entry}" for entry in self.assumptions]
         lines += [f"not {name}: {why}" for name, why in self.reasons.items()]
         return "\n".join(textwrap.fill(line, 80, subsequent_indent="  ") for line in lines)
+
+
+def in_words(reach: Reach) -> str:
+    """What a certificate assumes an attacker to do.
+
+    >>> from r2et.domain import Domain
+    >>> in_words(Domain().reach("paper", 3))
+    'threat paper: every number that the model sees moves, whether such a row exists or not'
+    """
+    beyond = "; it holds outside of the range and between whole steps as well"
+    return f"threat {reach.threat}: {IN_WORDS[reach.threat]}{beyond if reach.threat == 'domain' else ''}"
 
 
 def _finite(value: float) -> float | None:

@@ -5,17 +5,18 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from r2et.certificates.certificate import Certificate
+from r2et.certificates.certificate import Certificate, in_words
 from r2et.certificates.deterministic import deterministic_radii, order_radii, other_classes
-from r2et.certificates.first_order import first_order
+from r2et.certificates.first_order import estimate
 from r2et.certificates.piecewise import piecewise_radii
-from r2et.certificates.smoothing import Smoothing, noisy_counts
+from r2et.certificates.smoothing import Smoothing, count_within
+from r2et.domain import Domain, Reach, Threat, under_threat
 from r2et.enclosure.network import Network
 from r2et.enclosure.problems import Problem, Reading, why_not
 from r2et.errors import InputError, ModelError
 from r2et.explainers import Explainer, Gradient, SmoothGrad
 from r2et.numerics.checks import check_inputs, check_logits
-from r2et.numerics.preflight import dtype_mismatch, measuring
+from r2et.numerics.preflight import check_module, dtype_mismatch, measuring
 from r2et.numerics.values import check_choice, check_chunk_size, check_flag, check_kind
 from r2et.progress import progress_bar
 from r2et.scores import checked_target
@@ -37,6 +38,8 @@ def certify(
     method: Method | Smoothing = "auto",
     target: Tensor | None = None,
     prediction: bool = False,
+    domain: Domain | None = None,
+    threat: Threat | None = None,
     chunk_size: int | None = None,
     progress: bool = False,
 ) -> Certificate:
@@ -52,6 +55,10 @@ def certify(
             defaults) and "first-order" (an estimate).
         target: the class that is explained, int64 (N,); None = the predicted class. It is held fixed.
         prediction: certify also that the predicted class does not change.
+        domain: what exists. Bounds and whole steps are not used: the certificate holds beyond them too.
+        threat: what may move, as for attacks. "domain": numbers alone, frozen features leave the ball; "tangent":
+            all, but the sums of categories stay; "paper": all. None = "domain" where a domain is known, else
+            "paper".
         chunk_size: how many inputs at once (for smoothing: noisy copies); None = what keeps memory small.
         progress: show a progress bar.
 
@@ -62,26 +69,61 @@ def certify(
     ('deterministic', True)
     >>> certify(nn.Linear(6, 2), x, k=2).radius          # the gradient of a linear model is the same everywhere
     tensor([inf, inf, inf, inf], dtype=torch.float64)
+    >>> numbers = certify(model, x, k=2, domain=Domain(frozen=[4, 5]))         # an attacker moves the first four
+    >>> bool((numbers.radius >= certificate.radius).all())
+    True
     """
     check_inputs(x)
+    explainer = Gradient() if explainer is None else explainer
+    check_kind("explainer", explainer, Explainer, "r2et.explainers.Gradient()")
+    check_module(model)
+    model, reach = under_threat(model, x, domain, threat, inputs=explainer.inputs)
+    return certify_within(
+        model,
+        x,
+        k,
+        reach=reach,
+        explainer=explainer,
+        method=method,
+        target=target,
+        prediction=prediction,
+        chunk_size=chunk_size,
+        progress=progress,
+    )
+
+
+def certify_within(
+    model: nn.Module,
+    x: Tensor,
+    k: int,
+    *,
+    reach: Reach,
+    explainer: Explainer,
+    method: Method | Smoothing = "auto",
+    target: Tensor | None = None,
+    prediction: bool = False,
+    chunk_size: int | None = None,
+    progress: bool = False,
+) -> Certificate:
+    """`certify` of a model that is already what is explained under a threat (f o A), see `under_threat`."""
     if not isinstance(method, Smoothing):
         check_choice("method", method, get_args(Method))
     check_chunk_size(chunk_size)
     check_flag("prediction", prediction)
-    explainer = Gradient() if explainer is None else explainer
-    check_kind("explainer", explainer, Explainer, "r2et.explainers.Gradient()")
     explainer.check_shape(x)
+    explainer.check_movable(reach.movable)
     name = "smoothing" if isinstance(method, Smoothing) else method
     if name in ("smoothing", "first-order") and prediction:
         raise InputError(f'prediction=True needs an enclosure of the network; method="{name}" has none')
     if name == "first-order":
-        return first_order(model, x, k, explainer=explainer, target=target, chunk_size=chunk_size)
+        return estimate(model, x, k, reach=reach, explainer=explainer, target=target, chunk_size=chunk_size)
     if name != "smoothing":
         with measuring(model, x):
             return _enclosed(
                 model,
                 x,
                 k,
+                reach=reach,
                 explainer=explainer,
                 method=name,
                 target=target,
@@ -90,10 +132,11 @@ def certify(
                 progress=progress,
             )
     noise = method if isinstance(method, Smoothing) else Smoothing()
-    counts = noisy_counts(
+    counts = count_within(
         model,
         x,
         k if noise.tau is None else noise.tau,
+        reach=reach,
         sigma=noise.sigma,
         samples=noise.samples,
         explainer=explainer,
@@ -110,6 +153,7 @@ def _enclosed(
     x: Tensor,
     k: int,
     *,
+    reach: Reach,
     explainer: Explainer,
     method: Method,
     target: Tensor | None,
@@ -130,7 +174,7 @@ def _enclosed(
         logits = model(x)
     check_logits(logits, len(x))
     target = checked_target(target, logits)
-    reading = Reading.of(model, x, explainer)
+    reading = Reading.of(model, x, explainer, reach.movable)
     chosen, reasons = _choose(reading.network, method)
     limits, tops, held = [], [], []
     with progress_bar("certify", len(x), progress) as advance, torch.no_grad():
@@ -148,8 +192,8 @@ def _enclosed(
     return Certificate(
         limits=torch.cat(limits),
         method=chosen,
-        explanation=_in_words(explainer),
-        assumptions=_assumptions(explainer, prediction=prediction),
+        explanation=_explained_by(explainer),
+        assumptions=_assumptions(explainer, reach, prediction=prediction),
         reasons=reasons,
         top=torch.cat(tops),
         details={"prediction": torch.cat(held)} if prediction else {},
@@ -194,7 +238,7 @@ def _choose(network: Network, method: Method) -> tuple[str, dict[str, str]]:
     return chosen, reasons | {"smoothing": _ABOUT_ANOTHER, "first-order": _NOT_SOUND}
 
 
-def _in_words(explainer: Explainer) -> str:
+def _explained_by(explainer: Explainer) -> str:
     name = {"Gradient": "gradient", "GradientTimesInput": "gradient times input"}.get(type(explainer).__name__)
     if isinstance(explainer, SmoothGrad):
         name = (
@@ -206,8 +250,8 @@ def _in_words(explainer: Explainer) -> str:
     return f"the {name} of the {explainer.score}{same}, by {order}"
 
 
-def _assumptions(explainer: Explainer, *, prediction: bool) -> tuple[str, ...]:
-    assumptions = ["the explained class is held fixed at that of the clean input"]
+def _assumptions(explainer: Explainer, reach: Reach, *, prediction: bool) -> tuple[str, ...]:
+    assumptions = [in_words(reach), "the explained class is held fixed at that of the clean input"]
     if not prediction:
         assumptions.append("the prediction itself may change inside the radius: prediction=True certifies it too")
     assumptions.append("float64 with bounds inflated by 1e-9; rounding is not directed")

@@ -72,7 +72,7 @@ def order_radii(network: Network, x: Tensor, logits: Tensor, above: Tensor) -> T
 
 
 def _constant(network: Network) -> bool:
-    return not network.layers
+    return not network.layers or network.still
 
 
 def other_classes(target: Tensor, classes: int, leave: Tensor | None = None) -> Tensor:

@@ -4,13 +4,14 @@ import torch
 from torch import Tensor, nn
 
 from r2et import ranking
-from r2et.certificates.certificate import Certificate
+from r2et.certificates.certificate import Certificate, in_words
+from r2et.domain import Domain, Reach, Threat, under_threat
 from r2et.enclosure.feature_pairs import FeaturePairs, first_order_radii
 from r2et.explainers import Explainer, Gradient
 from r2et.numerics.autograd import forward
 from r2et.numerics.checks import check_inputs, check_logits
 from r2et.numerics.jacobian import jacobian
-from r2et.numerics.preflight import measuring
+from r2et.numerics.preflight import check_module, measuring
 from r2et.numerics.values import check_chunk_size, check_k, check_kind
 from r2et.scores import checked_target
 
@@ -22,6 +23,8 @@ def first_order(
     *,
     explainer: Explainer | None = None,
     target: Tensor | None = None,
+    domain: Domain | None = None,
+    threat: Threat | None = None,
     chunk_size: int | None = None,
 ) -> Certificate:
     """min over pairs of h(x, i, j) / ||H_i(x) - H_j(x)||: Prop. 4.5 without its maximum. Not a certificate.
@@ -35,6 +38,8 @@ def first_order(
         k: size of the salient set.
         explainer: None = Gradient.
         target: the class that is explained, int64 (N,); None = the predicted class.
+        domain: what exists.
+        threat: what may move; None = "domain" where a domain is known, else "paper".
         chunk_size: how many inputs at once; memory is quadratic in the number of features. None = all.
 
     >>> model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 2))
@@ -44,8 +49,25 @@ def first_order(
     explainer = Gradient() if explainer is None else explainer
     check_inputs(x)
     check_kind("explainer", explainer, Explainer, "r2et.explainers.Gradient()")
+    check_module(model)
+    model, reach = under_threat(model, x, domain, threat, inputs=explainer.inputs)
+    return estimate(model, x, k, reach=reach, explainer=explainer, target=target, chunk_size=chunk_size)
+
+
+def estimate(
+    model: nn.Module,
+    x: Tensor,
+    k: int,
+    *,
+    reach: Reach,
+    explainer: Explainer,
+    target: Tensor | None = None,
+    chunk_size: int | None = None,
+) -> Certificate:
+    """`first_order` of a model that is already what is explained under a threat (f o A)."""
     check_chunk_size(chunk_size)
     explainer.check_shape(x)
+    explainer.check_movable(reach.movable)
     size = int(chunk_size or len(x))
     limits, tops = [], []
     with measuring(model, x):
@@ -57,6 +79,7 @@ def first_order(
                     explainer.attribute(model, point, label, create_graph=True, logits=logits)
                 )
                 rows = jacobian(scores, point).detach()
+            rows = reach.allowed(rows.unflatten(-1, (-1, len(reach.movable)))).flatten(-2)
             scores = scores.detach()
             check_k(k, scores.shape[-1])
             # both inputs of a pair are ranked on their own; the smaller radius counts
@@ -70,7 +93,10 @@ def first_order(
         method="first-order",
         explanation=repr(explainer),
         sound=False,
-        assumptions=("the explanation is linear around x, which it is not: attacks succeed inside this radius",),
+        assumptions=(
+            in_words(reach),
+            "the explanation is linear around x, which it is not: attacks succeed inside this radius",
+        ),
         top=torch.cat(tops),
     )
 

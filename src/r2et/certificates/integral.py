@@ -31,8 +31,8 @@ def integral_radii(enclosed: Enclosed, pairs: FeaturePairs, first: Tensor) -> Te
         slopes = pick(enclosed.feature_slopes, i) + pick(enclosed.feature_slopes, j)
         return _radii(enclosed, pairs, numbers, slopes)
 
-    if enclosed.flat and not enclosed.of.times_input:
-        # nothing on any ball moves the gradient
+    if enclosed.of.network.still or (enclosed.flat and not enclosed.of.times_input):
+        # nothing on any ball moves the attributions
         return torch.where(pairs.values > 0, torch.full_like(pairs.values, torch.inf), 0.0)
     return refined(
         pairs, together, lambda numbers: alone_radii(enclosed, pairs, numbers), first, enclosed.times.shape[1]

@@ -61,7 +61,9 @@ def interval_radii(attributions: Attributions, pairs: FeaturePairs, hinges: Tens
             bounds.append(tangents @ center - tangents.abs() @ radius)
         lower = torch.cat(bounds, 1) - pairs.ties.gather(1, numbers).unsqueeze(2)
         if attributions.times_input:
-            lower = lower - times * joint(largest, *pairs.select(numbers))
+            i, a, j, b = pairs.select(numbers)
+            moves = attributions.moves
+            lower = lower - times * joint(largest, i, a * moves[i], j, b * moves[j])
         return lower
 
     def last(lower: Tensor) -> Tensor:

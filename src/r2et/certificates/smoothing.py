@@ -24,13 +24,14 @@ from torch import Tensor, nn
 from r2et import ranking
 from r2et.certificates.certificate import Certificate
 from r2et.certificates.statistical import clopper_pearson, explain_at
+from r2et.domain import IN_WORDS, Domain, Reach, Threat, check_threat, under_threat
 from r2et.errors import InputError
 from r2et.explainers import Explainer, Gradient
 from r2et.files.unpacking import read_arrays
 from r2et.files.writing import writing
 from r2et.numerics.checks import check_inputs, check_labels, check_logits
 from r2et.numerics.memory import at_once
-from r2et.numerics.preflight import measuring
+from r2et.numerics.preflight import check_module, measuring
 from r2et.numerics.row_noise import row_normal_chunks
 from r2et.numerics.values import (
     check_chunk_size,
@@ -105,6 +106,7 @@ class NoisyCounts:
         tau: how many features of a noisy copy count as its top ones.
         explainer: the explainer's settings, in words.
         seed: of the noise.
+        threat: what the noise moves, and the perturbations against which it certifies.
 
     >>> counts = NoisyCounts(torch.tensor([[1000, 0]]), torch.tensor([0]), 1000, 0.25, 1, "Gradient()", 0)
     >>> counts.certificate(k=1, alpha=0.01).radius
@@ -118,8 +120,10 @@ class NoisyCounts:
     tau: int
     explainer: str
     seed: int
+    threat: Threat = "paper"
 
     def __post_init__(self) -> None:
+        check_threat(self.threat)
         check_count("samples", self.samples)
         check_positive("sigma", self.sigma)
         check_kind("counts", self.counts, Tensor, "an int64 tensor (N, n)")
@@ -174,8 +178,10 @@ class NoisyCounts:
             explanation=(
                 f"the top {k} features by the frequency with which a feature is among the top {self.tau} of "
                 f"{self.explainer} under Gaussian noise of standard deviation {self.sigma:g}"
+                + ("" if self.threat == "paper" else " on what may move")
             ),
             assumptions=(
+                f"threat {self.threat}: {IN_WORDS[self.threat]}",
                 f"with probability {1 - alpha:g} over the {self.samples} noise vectors, for {scope}; "
                 "nobody who knew the noise chose the input",
                 "it is about these frequencies (of the population, not of the sample) and not about "
@@ -201,6 +207,7 @@ class NoisyCounts:
                 tau=self.tau,
                 explainer=self.explainer,
                 seed=self.seed,
+                threat=self.threat,
             )
 
     @classmethod
@@ -217,6 +224,7 @@ class NoisyCounts:
                 tau=int(file["tau"]),
                 explainer=str(file["explainer"]),
                 seed=int(file["seed"]),
+                threat=str(file["threat"]),  # type: ignore[arg-type]  # it checks
             )
         except (ValueError, KeyError, TypeError, IndexError, OverflowError) as error:
             raise InputError(f"{quoted(path)} is not a file of noisy counts: {error}") from error
@@ -232,6 +240,8 @@ def noisy_counts(
     explainer: Explainer | None = None,
     target: Tensor | None = None,
     seed: int = 0,
+    domain: Domain | None = None,
+    threat: Threat | None = None,
     chunk_size: int | None = None,
     progress: bool = False,
 ) -> NoisyCounts:
@@ -249,6 +259,9 @@ def noisy_counts(
         explainer: None = Gradient of the log-odds.
         target: the class that is explained, int64 (N,); None = the predicted class of the clean input.
         seed: of the noise.
+        domain: what exists.
+        threat: what may move, and so what the noise moves: features that are frozen have none. None = "domain"
+            where a domain is known, else "paper".
         chunk_size: how many noisy copies are explained at once; None = up to 2,048.
         progress: show a progress bar.
 
@@ -260,7 +273,43 @@ def noisy_counts(
     explainer = Gradient() if explainer is None else explainer
     check_inputs(x)
     check_kind("explainer", explainer, Explainer, "r2et.explainers.Gradient()")
+    check_module(model)
+    model, reach = under_threat(model, x, domain, threat, inputs=explainer.inputs)
+    return count_within(
+        model,
+        x,
+        tau,
+        reach=reach,
+        sigma=sigma,
+        samples=samples,
+        explainer=explainer,
+        target=target,
+        seed=seed,
+        chunk_size=chunk_size,
+        progress=progress,
+    )
+
+
+def count_within(
+    model: nn.Module,
+    x: Tensor,
+    tau: int,
+    *,
+    reach: Reach,
+    sigma: float,
+    samples: int,
+    explainer: Explainer,
+    target: Tensor | None,
+    seed: int,
+    chunk_size: int | None,
+    progress: bool,
+) -> NoisyCounts:
+    """`noisy_counts` of a model that is already what is explained under a threat (f o A).
+
+    The bound is that of Gaussian noise on the features that move, of a map of these alone.
+    """
     explainer.check_shape(x)
+    explainer.check_movable(reach.movable)
     check_positive("sigma", sigma)
     check_count("samples", samples)
     check_seed(seed)
@@ -273,16 +322,19 @@ def noisy_counts(
         check_logits(logits, len(x))
         target = checked_target(target, logits)
         rows = []
+        # the inputs of a pair have one domain for both
+        moves = reach.movable.to(x).expand(explainer.inputs, -1).reshape(x.shape[1:])
         for row, label in zip(x.detach(), target, strict=True):
             counts: Tensor | int = 0
             for noise in row_normal_chunks(row, samples, chunk=chunk, seed=seed):
-                copies = explainer.within(row + sigma * noise, row)
+                copies = explainer.within(row + sigma * moves * noise, row)
                 scores = explain_at(model, copies, label.expand(len(noise)), explainer)
                 check_k(tau, scores.shape[-1])
                 counts = counts + ranking.top_k_mask(scores, tau).sum(0)
                 advance(len(noise))
             rows.append(torch.as_tensor(counts))
-    return NoisyCounts(torch.stack(rows), target, samples, float(sigma), tau, repr(explainer), seed)
+    told = repr(explainer)
+    return NoisyCounts(torch.stack(rows), target, samples, float(sigma), tau, told, seed, reach.threat)
 
 
 def smoothed_scores(counts: NoisyCounts) -> Tensor:

@@ -1,11 +1,11 @@
 """`r2et certify`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from r2et.cli.common import Limit, interactive, parse_radii, print_json, print_table
+from r2et.cli.common import Limit, ThreatOption, interactive, parse_radii, print_json, print_table
 from r2et.cli.subject import SubjectOptions, takes_subject
 from r2et.errors import InputError
 from r2et.files.writing import check_writable, write_text
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import torch
 
     from r2et.certificates import Certificate
+    from r2et.domain import Threat
 
 
 @takes_subject
@@ -25,6 +26,7 @@ def certify(
     prediction: Annotated[
         bool, typer.Option("--prediction", help="Certify also that the predicted class stays.")
     ] = False,
+    threat: ThreatOption = None,
     radii: Annotated[str, typer.Option(help="Radii for the certified P@k, comma separated.")] = "0.03,0.1,0.3,1.0",
     bracket: Annotated[
         bool,
@@ -46,6 +48,7 @@ def certify(
     Example: r2et certify runs/adult-r2et --bracket --radii 0.05,0.1
     """
     import r2et
+    from r2et.domain import chosen_threat
 
     wanted = parse_radii(radii)
     if bracket and method == "smoothing":
@@ -57,6 +60,7 @@ def certify(
     noise = r2et.certificates.Smoothing(sigma=sigma, samples=samples, alpha=alpha, seed=options.seed)
     subject = options.subject(limit)
     model, x = subject.model, subject.x
+    named = chosen_threat(cast("Threat | None", threat), subject.domain)
     certificate = r2et.certify(
         model,
         x,
@@ -64,13 +68,24 @@ def certify(
         explainer=subject.explainer,
         method=noise if method == "smoothing" else method,  # type: ignore[arg-type]  # it checks
         prediction=prediction,
+        domain=subject.domain,
+        threat=named,
         progress=interactive(options.as_json),
     )
     smallest = None
     if bracket:
-        smallest = _smallest_attack(
-            certificate, model, x, subject.explainer, options.seed, interactive(options.as_json)
+        flip = r2et.attacks.MinimalFlip(
+            k=certificate.k, radius=_farthest(certificate), explainer=subject.explainer
         )
+        flips = flip(
+            model,
+            x,
+            domain=subject.domain,
+            threat=named,
+            seed=options.seed,
+            progress=interactive(options.as_json),
+        )
+        smallest = flips.distance.double().masked_fill(flips.precision >= 1, float("inf"))
     if output is not None:
         _write(certificate, smallest, output)
     precision = {radius: float(certificate.precision_at(radius).mean()) for radius in wanted}
@@ -80,6 +95,7 @@ def certify(
             "data": subject.data,
             "notes": list(subject.notes),
             "rows": len(x),
+            "threat": named,
             **certificate.to_dict(),
             "precision": {f"{radius:g}": value for radius, value in precision.items()},
         }
@@ -97,21 +113,13 @@ def certify(
         )
     rows = [[f"{radius:g}", f"{100 * value:.1f}"] for radius, value in precision.items()]
     heading = "certified P@" if certificate.sound else "estimated P@"
-    print_table(f"{subject.data}, {subject.rows}", ["radius", f"{heading}{certificate.k}"], rows)
+    print_table(f"{subject.data}, {subject.rows}, threat {named}", ["radius", f"{heading}{certificate.k}"], rows)
 
 
-def _smallest_attack(
-    certificate: "Certificate", model: Any, x: "torch.Tensor", explainer: Any, seed: int, progress: bool
-) -> "torch.Tensor":
-    """The norm of the smallest flip found for each input, infinite where none was, (N,)."""
-    import torch
-
-    from r2et.attacks import MinimalFlip
-
+def _farthest(certificate: "Certificate") -> float:
+    """How far the smallest attack is looked for."""
     finite = certificate.radius[certificate.radius.isfinite() & (certificate.radius > 0)]
-    far = 8 * float(finite.max()) if len(finite) else 1.0
-    flips = MinimalFlip(k=certificate.k, radius=far, explainer=explainer)(model, x, seed=seed, progress=progress)
-    return torch.where(flips.precision < 1, flips.distance.double(), torch.inf)
+    return 8 * float(finite.max()) if len(finite) else 1.0
 
 
 def _write(certificate: "Certificate", smallest: "torch.Tensor | None", path: Path) -> None:

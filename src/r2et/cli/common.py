@@ -34,7 +34,8 @@ Limit = Annotated[int, typer.Option(help="Use at most this many inputs.")]
 THREATS: "tuple[Threat, ...]" = ("domain", "tangent", "paper")
 
 
-def _checked_threat(threat: "Threat | None") -> "Threat | None":
+def _checked_threat(threat: str | None) -> str | None:
+    """One of those that exist; typer looks the types of its callbacks up when it runs."""
     if threat is not None:
         check_choice("threat", threat, THREATS)
     return threat

@@ -5,6 +5,8 @@ maps every input to the nearest one whose groups sum to 1: A(x) = P x + c; P cen
 Rows that exist stay as they are, to the last bit; f o A is the same for all models that agree on their hull.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -28,18 +30,28 @@ class WithoutGauge(nn.Module):
         super().__init__()
         like = next(model.parameters(), torch.zeros(()))
         dtype = like.dtype if like.is_floating_point() else torch.float32
-        rows, shifts, places = _corrections(domain, n)
+        self._exact = rows, _, _ = _corrections(domain, n)
         self.correction = nn.Linear(n, len(rows), dtype=dtype, device=like.device)
         self.back = nn.Linear(len(rows), n, bias=False, dtype=dtype, device=like.device)
         self.model = model
         # its own mode alone: the parts of the model keep theirs
         self.training = self.correction.training = self.back.training = model.training
+        self._fill()
+        for layer in (self.correction, self.back):
+            layer.requires_grad_(requires_grad=False)
+
+    def _fill(self) -> None:
+        rows, shifts, places = self._exact
         with torch.no_grad():
             self.correction.weight.copy_(rows)
             self.correction.bias.copy_(shifts)
             self.back.weight.copy_(places.T)
-        for layer in (self.correction, self.back):
-            layer.requires_grad_(requires_grad=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], *options: bool) -> "WithoutGauge":
+        # a third in single precision is not a third in double precision: groups would not sum to 1 there
+        super()._apply(fn, *options)  # type: ignore[no-untyped-call]  # torch does not say
+        self._fill()
+        return self
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits (N, C) of the nearest inputs whose groups sum to 1."""

@@ -8,13 +8,11 @@ from torch import Tensor
 from r2et.enclosure.ball import Ball, march
 from r2et.enclosure.box import Box
 from r2et.enclosure.head import Head
-from r2et.enclosure.jacobian import SMALLEST, norm_bound
-from r2et.enclosure.network import INPUT, Network
+from r2et.enclosure.jacobian import norm_bound
+from r2et.enclosure.network import INPUT, ROUNDING, SMALLEST, Network
 
 #: entries of the largest tensor that is kept for a group of functionals: larger ones leave the processor's cache
 ENTRIES_AT_ONCE = 2**17
-#: relative error of a slope of 1 that rounding may cause, with room for what sums of many terms add
-ROUNDING = 1e-13
 
 
 class Attributions:
@@ -85,12 +83,18 @@ class Attributions:
         return apart + 2 * error.mean(1).unsqueeze(1)
 
     def slopes_at_x(self) -> Tensor:
-        """The derivative of e at x, (N, n, n)."""
+        """The derivative of e at x by the features that move, 0 by the others, (N, n, n)."""
         tangents = self.network.base.T.expand(len(self.points), -1, -1)
-        hessian = self.mean(self._start.product(tangents)).center @ self.network.base
+        hessian = self.mean(self._start.product(tangents)).center @ self.network.moving
         if not self.times_input:
             return hessian
-        return self.x.unsqueeze(2) * hessian + torch.diag_embed(self.gradient)
+        return self.x.unsqueeze(2) * hessian + torch.diag_embed(self.gradient * self.moves)
+
+    @cached_property
+    def moves(self) -> Tensor:
+        """1 for features that may move, else 0, (n,)."""
+        movable = self.network.movable
+        return self.x.new_ones(self.x.shape[1]) if movable is None else movable.to(self.x)
 
     def on_balls(self, times: Tensor, frozen: bool = False, tilted: bool = False) -> "Enclosed":
         """Enclosures on the balls of radii `times` (N, T), in increasing order.
@@ -120,7 +124,7 @@ class Enclosed:
         error = torch.stack([ball.error for ball in self.balls], 1)
         self.error = error.unflatten(0, (len(of.x), of.copies)).mean(1)
         #: whether the gradient of the score is constant on every ball
-        self.flat = of.head.linear and (frozen or not of.network.layers)
+        self.flat = of.network.still or (of.head.linear and (frozen or not of.network.layers))
 
     @cached_property
     def hessian_rows(self) -> Tensor:
@@ -146,10 +150,12 @@ class Enclosed:
         """Upper bounds of ||grad (a e_i + b e_j)|| on each ball, (N, D, T), for functionals (N, D)."""
         if not self.of.times_input:
             return self.hessian_slopes(i, a, j, b)
-        # grad = d * g + H (d * x), where the gradient g and x itself move as well
+        # grad = d * g + H (d * x), where the gradient g and x itself move as well; frozen features do not
+        inner_a, inner_b = a * self.of.x.gather(1, i), b * self.of.x.gather(1, j)
+        a, b = a * self.of.moves[i], b * self.of.moves[j]
         first, second = self.of.gradient.gather(1, i) * a, self.of.gradient.gather(1, j) * b
         shift = self.tangents(i, first, j, second), torch.hypot(first, second)
-        inner = self.hessian_slopes(i, a * self.of.x.gather(1, i), j, b * self.of.x.gather(1, j), shift)
+        inner = self.hessian_slopes(i, inner_a, j, inner_b, shift)
         moved = joint(self.gradient_moved, i, a, j, b)
         return inner + moved + self.times.unsqueeze(1) * joint(self.hessian_rows, i, a, j, b)
 

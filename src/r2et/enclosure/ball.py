@@ -222,6 +222,7 @@ def march(network: Network, x: Tensor, head: Head, times: Tensor, frozen: bool =
         frozen: take every slope as the backward pass takes it at x, which holds inside one linear region.
     """
     inner, _ = network.forward(x)
+    blurs = network.blurs(x)
     spreads = [torch.zeros_like(z) for z in inner]
     moved = head.outputs.new_zeros(head.outputs.shape)
     before = torch.zeros_like(times[:, 0])
@@ -236,7 +237,7 @@ def march(network: Network, x: Tensor, head: Head, times: Tensor, frozen: bool =
             jacobians.append(derivative)
             lengths.append(row_norms(network, number, derivative, len(x)))
             spreads[number] = spreads[number] + step * lengths[number]
-            wide = spreads[number] * (0.0 if frozen else 1 + INFLATION)
+            wide = spreads[number] * (0.0 if frozen else 1 + INFLATION) + (0.0 if frozen else blurs[number])
             ends = inner[number] - wide, inner[number] + wide
             ranges.append(ends)
             assert layer.activation is not None
@@ -257,7 +258,7 @@ def march(network: Network, x: Tensor, head: Head, times: Tensor, frozen: bool =
             for layer, pull, ends in zip(network.layers, pulls, ranges, strict=True)
             if layer.activation is not None
         ]
-        error = model_error(network, head, ranges, lengths, slope, heights)
+        error = model_error(network, head, ranges, [*jacobians, last], slope)
         yield Ball(
             network, head, time, slopes, bends, pulls, inner, list(spreads), cotangent, weights, heights, *error
         )

@@ -6,23 +6,22 @@ import torch
 from torch import Tensor
 
 from r2et.enclosure.activations import MaxPool
-from r2et.enclosure.attributions import ROUNDING
 from r2et.enclosure.box import Box
-from r2et.enclosure.jacobian import SMALLEST, jacobian
-from r2et.enclosure.network import INPUT, Layer, Network, preactivation
+from r2et.enclosure.jacobian import jacobian
+from r2et.enclosure.network import INPUT, SMALLEST, Layer, Network, preactivation, rounding_of
 
 
 def hinge_distances(network: Network, x: Tensor) -> Tensor:
     """Distance to the hinge of each neuron, by the linear map that holds at x, (N, hinges).
 
     The smallest of a row is the radius of a ball inside one linear region. For ReLU it is |z| / ||dz/dx||; for
-    max-pooling (z_win - z_m) / ||d(z_win - z_m)/dx||.
+    max-pooling (z_win - z_m) / ||d(z_win - z_m)/dx||; derivatives are by the features that move.
 
     Args:
         network: piecewise linear.
         x: (N, n), float64.
     """
-    distances = [_distance(gap, towards) for gap, towards in _hinges(network, x)]
+    distances = [_distance(gap, towards, network.movable) for gap, towards in _hinges(network, x)]
     return torch.cat([x.new_full((len(x), 1), torch.inf), *distances], 1)
 
 
@@ -75,15 +74,9 @@ def _hinges(network: Network, x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         )
         assert layer.activation is not None
         if not layer.activation.smooth:
-            yield _gaps(layer, z, rows, _unsure(layer, values))
+            yield _gaps(layer, z, rows, rounding_of(layer, values))
         slopes.append(Box.point(layer.activation.slope_at(z)))
         values[number] = layer.activation.value(z)
-
-
-def _unsure(layer: Layer, values: dict[int, Tensor]) -> Tensor:
-    """By how much rounding may have moved each pre-activation, (N, m)."""
-    terms = [values[source].abs() @ matrix.abs().T for source, matrix in layer.matrices.items()]
-    return ROUNDING * (torch.stack(terms).sum(0) + layer.bias.abs())
 
 
 def _gaps(layer: Layer, z: Tensor, rows: Tensor, unsure: Tensor) -> tuple[Tensor, Tensor]:
@@ -101,9 +94,14 @@ def _gaps(layer: Layer, z: Tensor, rows: Tensor, unsure: Tensor) -> tuple[Tensor
     return gap.clamp_min(0).flatten(1), towards.flatten(1, 2)
 
 
-def _distance(gap: Tensor, towards: Tensor) -> Tensor:
-    """gap / slope; infinite where nothing moves, also for a gap of zero: equal functions never trade places."""
-    slope = towards.norm(dim=2)
+def _distance(gap: Tensor, towards: Tensor, movable: Tensor | None = None) -> Tensor:
+    """gap / slope; infinite where nothing moves, also for a gap of zero: equal functions never trade places.
+
+    Frozen features leave a neuron where it is. If that is a hinge, rounding alone decides on which side it is, and
+    nothing is known.
+    """
+    moving = towards if movable is None else towards * movable
+    slope = moving.norm(dim=2)
+    never = (moving == 0).all(2) & ((gap > 0) | (towards == 0).all(2))
     # where the squares underflow nothing is known
-    still = torch.where((towards == 0).all(2), torch.inf, torch.zeros_like(gap))
-    return torch.where(slope > SMALLEST, gap / slope, still)
+    return torch.where(slope > SMALLEST, gap / slope, torch.where(never, torch.inf, torch.zeros_like(gap)))

@@ -5,10 +5,7 @@ from torch import Tensor
 
 from r2et.enclosure.activations import INFLATION
 from r2et.enclosure.box import Box
-from r2et.enclosure.network import INPUT, Network
-
-#: squares of lengths below this lose digits, and at last all of them
-SMALLEST = 1e-140
+from r2et.enclosure.network import INPUT, SMALLEST, Network
 
 
 def jacobian(
@@ -60,7 +57,7 @@ def chain(
 def row_norms(network: Network, number: int, jacobian: Box | None, rows: int) -> Tensor:
     """An upper bound of the norm of the gradient of each pre-activation, (N, m)."""
     if jacobian is None:
-        norms: Tensor = network.base[network.blocks[number]].norm(dim=1) * (1 + INFLATION)
+        norms: Tensor = network.lengths[network.blocks[number]] * (1 + INFLATION)
         return norms.expand(rows, -1)
     return norm_bound(network, jacobian)
 
@@ -73,18 +70,21 @@ def norm_bound(
 ) -> Tensor:
     """An upper bound of ||base^T (v + w * (base @ delta)) + y|| over the vectors v of a box (..., K), (...,).
 
+    Where features are frozen it is the norm over those that move: the base is `network.moving`.
+
     Args:
         network: has the base (K, n).
         box: of v, (..., K).
-        shift: base @ y (..., K) and ||y|| (...,) of an exact vector y; None = 0.
+        shift: base @ y (..., K) and ||y|| (...,) of an exact vector y, 0 at frozen features; None = 0.
         tilt: w (..., K) and a radius (...,) of delta; None = 0.
 
     Infinite where the squares that it is made of underflow.
     """
     center, radius = box
     if network.gram is None:
-        pulled = (center @ network.base) @ network.base.T
-        spread = (radius @ network.base.abs()) @ network.base.abs().T
+        moving = network.moving
+        pulled = (center @ moving) @ moving.T
+        spread = (radius @ moving.abs()) @ moving.abs().T
     else:
         pulled, spread = center @ network.gram, radius @ network.gram.abs()
     square = (center * pulled).sum(-1)
@@ -103,7 +103,7 @@ def norm_bound(
             farther = radius + tilt[0].abs() * tilt[1].unsqueeze(-1) * network.lengths
             return norm_bound(network, Box(center, farther), shift)
         square = square + (radius * (2 * pulled.abs() + spread)).sum(-1)
-        return _root(square, box, shift)
+        return _root(network, square, box, shift)
     # the tilt adds 2 delta . base^T (w * base (base^T c + y)) and base^T diag(w) base delta
     along = tilt[0] * pulled
     first = (along * (along @ network.gram)).sum(-1).clamp_min(0) + slack * (along.abs() * network.lengths).sum(
@@ -112,14 +112,16 @@ def norm_bound(
     size = tilt[0].abs()
     second = (size * (size @ network.gram.square())).sum(-1).sqrt() * tilt[1] + (radius * spread).sum(-1).sqrt()
     square = square + 2 * tilt[1] * first.sqrt() + 2 * (radius * pulled.abs()).sum(-1) + second**2
-    return _root(square, box, shift)
+    return _root(network, square, box, shift)
 
 
-def _root(square: Tensor, box: Box, shift: tuple[Tensor, Tensor] | None) -> Tensor:
+def _root(network: Network, square: Tensor, box: Box, shift: tuple[Tensor, Tensor] | None) -> Tensor:
     """The bound whose square this is, (...,)."""
     lost = square < SMALLEST**2
     if bool(lost.any()):
-        parts = [*box, *([] if shift is None else [shift[0], shift[1].unsqueeze(-1)])]
+        # what multiplies frozen features alone adds nothing, whatever its size
+        felt = network.lengths > 0
+        parts = [*(part * felt for part in box), *([] if shift is None else [shift[0], shift[1].unsqueeze(-1)])]
         there = torch.stack([(part != 0).any(-1) for part in parts]).any(0)
         square = torch.where(lost & there, torch.inf, square)
     return square.sqrt() * (1 + INFLATION)

@@ -4,15 +4,23 @@ The pre-activation of every layer is written as an affine function of the input 
 z_l = A_{l,x} x + sum_m A_{l,m} sigma_m(z_m) + c_l.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
+import torch
 from torch import Tensor
 
 from r2et.enclosure.activations import EnclosedActivation
+from r2et.errors import ModelError
 
 #: number of the input among the sources of a layer
 INPUT = -1
+#: squares of lengths below this lose digits, and at last all of them
+SMALLEST = 1e-140
+#: rows of the base up to which their products with each other are kept
+MOST_PRODUCTS = 2048
+#: relative error of a slope of 1 that rounding may cause, with room for what sums of many terms add
+ROUNDING = 1e-13
 
 
 @dataclass(frozen=True)
@@ -41,16 +49,52 @@ class Network:
         logits: the last affine map (its activation is None).
         base: every matrix that multiplies the input, stacked, (K, n).
         blocks: rows of the base that belong to a layer; the logits have number len(layers).
-        gram: base @ base^T, (K, K), None where it would be too large.
-        lengths: norms of the rows of the base, (K,).
+        movable: which features may move, bool (n,); None = all. Derivatives are by all features, and the balls on
+            which they are enclosed are of those that move: frozen features leave the ball.
     """
 
     layers: tuple[Layer, ...]
     logits: Layer
     base: Tensor
     blocks: dict[int, slice]
-    gram: Tensor | None
-    lengths: Tensor
+    movable: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if ((self.moving != 0).any(1) & (self.lengths < SMALLEST)).any():
+            raise ModelError(
+                f"weights next to the input are so small (below {SMALLEST:g}) that their squares vanish: "
+                "rescale the model, or set them to zero"
+            )
+
+    def where(self, movable: Tensor) -> "Network":
+        """The same network on balls of those features alone that may move, bool (n,)."""
+        return self if bool(movable.all()) else replace(self, movable=movable.to(self.base.device))
+
+    @cached_property
+    def whole(self) -> "Network":
+        """The same network on balls of all features."""
+        return self if self.movable is None else replace(self, movable=None)
+
+    @cached_property
+    def moving(self) -> Tensor:
+        """The base, 0 where a feature cannot move, (K, n)."""
+        return self.base if self.movable is None else self.base * self.movable
+
+    @cached_property
+    def gram(self) -> Tensor | None:
+        """moving @ moving^T, (K, K), None where it would be too large."""
+        return self.moving @ self.moving.T if len(self.base) <= MOST_PRODUCTS else None
+
+    @cached_property
+    def lengths(self) -> Tensor:
+        """Norms of the rows of `moving`, (K,)."""
+        lengths: Tensor = self.moving.norm(dim=1)
+        return lengths
+
+    @cached_property
+    def still(self) -> bool:
+        """Whether nothing that the network computes can move."""
+        return not bool((self.moving != 0).any())
 
     @cached_property
     def inner(self) -> frozenset[int]:
@@ -69,6 +113,21 @@ class Network:
 
     def forward(self, x: Tensor) -> tuple[list[Tensor], Tensor]:
         """Pre-activations (N, m) of each layer and the logits (N, C), for x (N, n)."""
+        inner, values = self._run(x)
+        return inner, preactivation(self.logits, values)
+
+    def blurs(self, x: Tensor) -> list[Tensor | float]:
+        """By how much rounding may have moved pre-activations (N, m), where that matters, layer by layer.
+
+        A neuron that moves leaves its hinge behind by more than that; one that reads frozen features alone stays,
+        and which side of its hinge it is on may be rounding's choice.
+        """
+        if self.movable is None or self.smooth:
+            return [0.0] * len(self.layers)
+        values = self._run(x)[1]
+        return [rounding_of(layer, values) for layer in self.layers]
+
+    def _run(self, x: Tensor) -> tuple[list[Tensor], dict[int, Tensor]]:
         values: dict[int, Tensor] = {INPUT: x}
         inner = []
         for number, layer in enumerate(self.layers):
@@ -76,7 +135,7 @@ class Network:
             inner.append(z)
             assert layer.activation is not None
             values[number] = layer.activation.value(z)
-        return inner, preactivation(self.logits, values)
+        return inner, values
 
 
 def preactivation(layer: Layer, values: dict[int, Tensor]) -> Tensor:
@@ -85,3 +144,9 @@ def preactivation(layer: Layer, values: dict[int, Tensor]) -> Tensor:
     for source, matrix in layer.matrices.items():
         result = result + values[source] @ matrix.T
     return result if result.ndim > 1 else result.expand(len(values[INPUT]), -1)
+
+
+def rounding_of(layer: Layer, values: dict[int, Tensor]) -> Tensor:
+    """By how much rounding may have moved each pre-activation, (N, m)."""
+    terms = [values[source].abs() @ matrix.abs().T for source, matrix in layer.matrices.items()]
+    return ROUNDING * (torch.stack(terms).sum(0) + layer.bias.abs())

@@ -78,13 +78,15 @@ class Reading:
     explainer: Explainer
 
     @staticmethod
-    def of(model: nn.Module, x: Tensor, explainer: Explainer) -> "Reading":
-        """A copy of the model in evaluation mode."""
+    def of(model: nn.Module, x: Tensor, explainer: Explainer, movable: Tensor | None = None) -> "Reading":
+        """A copy of the model in evaluation mode; `movable` features (n,) alone move, None = all."""
         check_traceable(model)
         exact = copied(model).double().eval()
         for parameter in exact.parameters():
             parameter.requires_grad_(False)
-        return Reading(exact, extract(exact, x.shape[1:]), replace(explainer, score=certified_score(explainer)))
+        network = extract(exact, x.shape[1:])
+        network = network if movable is None else network.where(movable)
+        return Reading(exact, network, replace(explainer, score=certified_score(explainer)))
 
     def problems(self, x: Tensor, target: Tensor, k: int, chunk_size: int | None) -> Iterator[Problem]:
         """Chunk by chunk what is to be certified."""

@@ -12,7 +12,6 @@ from torch import Tensor, fx, nn
 
 from r2et.enclosure.activations import EnclosedActivation, MaxPool, activation, known
 from r2et.enclosure.affine import Affine
-from r2et.enclosure.jacobian import SMALLEST
 from r2et.enclosure.layers import (
     AS_MODULES,
     CONVOLUTIONS,
@@ -99,15 +98,7 @@ class _Reader:
             start += len(matrix)
         if not direct:
             raise ModelError("the model's logits do not depend on its input")
-        base = torch.cat(list(direct.values()))
-        lengths = base.norm(dim=1)
-        if ((base != 0).any(1) & (lengths < SMALLEST)).any():
-            raise ModelError(
-                f"weights next to the input are so small (below {SMALLEST:g}) that their squares vanish: "
-                "rescale the model, or set them to zero"
-            )
-        gram = base @ base.T if len(base) <= 2048 else None
-        return Network(tuple(self.layers), logits, base, blocks, gram, lengths)
+        return Network(tuple(self.layers), logits, torch.cat(list(direct.values())), blocks)
 
     def _trace(self) -> Trace:
         if known(self.model) or kind_of(self.model) is not None:

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from r2et.enclosure.box import Box
 from r2et.enclosure.head import Head
+from r2et.enclosure.jacobian import norm_bound, row_norms
 from r2et.enclosure.network import INPUT, Network
 
 
@@ -12,11 +13,12 @@ def model_error(
     network: Network,
     head: Head,
     ranges: list[tuple[Tensor, Tensor]],
-    lengths: list[Tensor],
+    jacobians: list[Box | None],
     slope: Box,
-    heights: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """How far the score's derivative in a direction of length 1 (N,), and the outputs, may be from PyTorch's.
+
+    The direction is any, also one of features that do not move: they are explained like the others.
 
     PyTorch's softplus turns into a straight line above a threshold; the jumps there are tiny and are carried
     through the layers: errors of values, then of tangents. The ranges are centred on PyTorch's pre-activations and
@@ -26,7 +28,12 @@ def model_error(
     known = [layer.activation for layer in network.layers if layer.activation is not None]
     jumps = [activation.value_error(upper) for activation, (_, upper) in zip(known, ranges, strict=True)]
     if all(jump is None or not (jump > 0).any() for jump in jumps):
-        return heights.new_zeros(len(heights)), torch.zeros_like(heights)
+        return head.outputs.new_zeros(len(head.outputs)), torch.zeros_like(head.outputs)
+    rows = len(head.outputs)
+    lengths = [row_norms(network.whole, number, box, rows) for number, box in enumerate(jacobians[:-1])]
+    last = jacobians[-1]
+    assert last is not None
+    heights = norm_bound(network.whole, last)
     of_value: list[Tensor] = []
     of_tangent: list[Tensor] = []
     for number, (layer, activation) in enumerate(zip(network.layers, known, strict=True)):

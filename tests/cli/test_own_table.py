@@ -68,6 +68,8 @@ def test_the_whole_path(run, folder, tmp_path):
     at_80_columns(found.out.replace(str(tmp_path), ""))
     for part in ("--- plain ---", "--- hardened ---", "24 rows that training did not see", "worst case found"):
         assert part in found.out, found.out
+    assert "Are the lists about single inputs? Kappa, proven to attacked" in found.out
+    assert len([line for line in found.out.splitlines() if line.strip("│ ").startswith("by chance")]) == 3
     text = page.read_text()
     for part in ("plain", "hardened", "job: pilot", "member"):
         assert part in text

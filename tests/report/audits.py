@@ -77,7 +77,7 @@ def random_audit(rows: int, n: int, k: int, radii: tuple[float, ...] = (0.1, 0.3
         moved_from=torch.randn(rows, min(n, 10), generator=source),
         moved_by=torch.randn(rows, min(n, 10), generator=source),
         certified=torch.rand(rows, generator=source, dtype=torch.float64) / 10,
-        in_top=torch.randint(1, rows, (n,), generator=source),
+        in_top=torch.randint(1, max(rows, 2), (n,), generator=source),
         leaves=torch.randint(rows, (count, n), generator=source),
         enters=torch.randint(rows, (count, n), generator=source),
     )
@@ -117,6 +117,7 @@ def settings(radii: tuple[float, ...]) -> AuditSettings:
         attacks=(),
         own_attacks=False,
         recipe="WorstCase-1",
+        threat="paper",
         steps=1,
         budget="fast",
         seed=0,

@@ -157,7 +157,29 @@ def _print_comparison(audits: "dict[str, Audit]") -> None:
         ]
         for name, finding in audits.items()
     ]
+    chance = f"{100 * first.individuality.chance:.1f}"
+    rows.append(["by chance", "", "", *[chance] * len(worst[first.name])])
     print_table("Under the worst case found", columns, rows)
+    columns = ["model", "two share", *(f"kappa at {row.radius:g}" for row in worst[first.name])]
+    rows = [[name, *_individuality(finding, len(worst[first.name]))] for name, finding in audits.items()]
+    print_table("Are the lists about single inputs? Kappa, proven to attacked", columns, rows)
+
+
+def _individuality(finding: "Audit", radii: int) -> list[str]:
+    """What two lists share, and kappa at each radius."""
+    lists = finding.individuality
+    shared = "-" if lists.total < 2 else f"{100 * lists.overlap:.1f}"
+    if not finding.kappas:
+        return [shared, *["-" if lists.total < 2 else "one list"] * radii]
+    return [
+        shared,
+        *(
+            f"{bracket.attacked.value:.2f}"
+            if bracket.proven is None
+            else f"{bracket.proven.value:.2f} to {bracket.attacked.value:.2f}"
+            for bracket in finding.kappas
+        ),
+    ]
 
 
 def _write(audits: "dict[str, Audit]", path: Path) -> None:

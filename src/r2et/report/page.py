@@ -15,7 +15,7 @@ from r2et.auditing import AttackRow, Audit
 from r2et.errors import InputError
 from r2et.files.writing import write_text
 from r2et.numerics.values import check_kind, check_path, check_text, quoted
-from r2et.report import charts, embedding, images, words
+from r2et.report import charts, embedding, images, own_lists, words
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -153,10 +153,13 @@ def _model(audit: Audit, span: tuple[float, float], floor: float) -> dict[str, A
     return {
         "audit": audit,
         "short": short,
-        "full": full,
+        "full": full + words.same_for_all(audit),
         "bracket": charts.bracket(audit, span),
         "histogram": charts.histogram(audit, floor),
         "bracket_rows": _bracket_rows(audit),
+        "lists": own_lists.lists_in_words(audit),
+        "kappas": own_lists.kappa_rows(audit),
+        "one_list": words.one_list(audit),
         "proof": words.proof_in_words(audit),
         "thickness": words.thickness_in_words(audit),
         "features": fragile[:FIRST],

@@ -8,6 +8,7 @@ from r2et.auditing import Audit
 
 #: stands between a number and its unit; a line does not break there
 HARD_SPACE = "\u00a0"
+MINUS = "\u2212"
 
 
 def percent(share: float) -> str:
@@ -34,7 +35,7 @@ def number(value: float | None, digits: int = 3) -> str:
         return "–"  # noqa: RUF001 - a dash in a table
     if value in (float("inf"), float("-inf")):
         return "any"
-    sign = "−" if value < 0 else ""  # noqa: RUF001
+    sign = MINUS if value < 0 else ""
     size = abs(value)
     if size >= 1000:
         return f"{sign}{size:,.0f}"
@@ -98,6 +99,18 @@ def headline(audit: Audit) -> tuple[str, str]:
     )
 
 
+def one_list(audit: Audit) -> bool:
+    """Whether there are several lists, and all are so nearly the same that they say nothing about one input."""
+    return audit.individuality.total > 1 and audit.individuality.one_for_everybody
+
+
+def same_for_all(audit: Audit) -> str:
+    """What a headline adds, with a space before it; "" if the lists differ."""
+    if not one_list(audit):
+        return ""
+    return " But it is one list for everybody: it says nothing about a single input."
+
+
 def comparison(audits: Sequence[Audit]) -> tuple[str, str]:
     """Which of several models loses fewest reasons, in short, and in full with what that costs in accuracy.
 
@@ -120,7 +133,7 @@ def comparison(audits: Sequence[Audit]) -> tuple[str, str]:
     return f"“{audits[best].name}” loses fewest reasons.", (
         f"Under the strongest attack of norm {number(radius)} it loses {lost[best]:.1f} of {k} reasons on "
         f"average, against {against}. Its accuracy is {percent_fine(audits[best].accuracy)}, "
-        f"against {accuracies}."
+        f"against {accuracies}.{same_for_all(audits[best])}"
     )
 
 

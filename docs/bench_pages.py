@@ -78,6 +78,13 @@ def honest_page(found: Results) -> str:
         "",
     ]
     table = render(make_table("honest", found), "markdown").splitlines()[2:]
+    if not any(row.first("worst/individuality") for row in found.main()):
+        lines += [
+            "These records were computed before lists were kept with them, so that the column *kappa* is empty: whether a "
+            "row that holds gives [everybody one list](../concepts/lists.md#whose-list-individuality) cannot be seen here. "
+            "`r2et audit` says it of any model.",
+            "",
+        ]
     lines += [*table, "", "## Targets", ""]
     lines += [
         "The paper's best values under its own attack, to be reached by the best R2ET row under WorstCase with an AUC "
@@ -252,8 +259,9 @@ def guide_page(found: Results) -> str:
 
 def guide_rules(found: Results) -> list[str]:
     rules = [
-        "1. **Try a linear model first.** Its list of two-class reasons cannot be moved at all. Where the table's first "
-        "column has an AUC you can live with, stop there.",
+        "1. **Try a linear model first.** Its list of two-class reasons cannot be moved at all, because by gradients it is "
+        "[one list for everybody](../concepts/lists.md#whose-list-individuality). Where the table's first column has an "
+        "AUC you can live with, and a list about the model is enough, stop there.",
     ]
     tables = [data for data in ("adult", "bank", "compas") if data in found.data]
     gains = [

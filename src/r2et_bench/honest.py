@@ -4,6 +4,7 @@ import statistics
 from dataclasses import dataclass, replace
 
 from r2et_bench.layout import Section, TableEntry
+from r2et_bench.own_lists import chance_note, kappa_entry
 from r2et_bench.results import DATA_TITLES, Results, Row, entry_of
 
 #: where Vanilla's AUC exceeds Linear's by less, a linear model is the answer
@@ -45,14 +46,18 @@ def honest_section(data: str, results: Results) -> Section:
                     TableEntry(text="-" if row.method in ("vanilla", "linear") else f"{passed} of {known}"),
                     replace(entry_of(row, "worst/precision", 100, 1), best=row is verdict.winner),
                     _certified(row, entry_of(row, "certified/precision", 100, 1)),
+                    kappa_entry(row),
                     _median_radius(row, entry_of(row, "certified/median radius", 1, 3)),
                     entry_of(row, "faithfulness/comprehensiveness", 1, 2),
                     _cost(row, vanilla),
                 ),
             )
         )
-    columns = ("AUC", "passes", "worst", "proven", "radius", "COMP", "cost")
+    columns = ("AUC", "passes", "worst", "proven", "kappa", "radius", "COMP", "cost")
     notes = [verdict.text]
+    by_chance = chance_note(rows)
+    if by_chance:
+        notes.append(by_chance)
     reason = next((why for row in rows if (why := row.first("certified/reason"))), None)
     if reason:
         notes.append(f"No sound certificate for some rows: {reason.split('. ')[0]}.")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from r2et.numerics.values import check_choice
 from r2et_bench.honest import honest_section
 from r2et_bench.layout import Section, Table, TableEntry
+from r2et_bench.own_lists import attack_note
 from r2et_bench.paper import STAND_INS, paper_values
 from r2et_bench.results import DATA_TITLES, Results, Row, entry_of
 
@@ -139,11 +140,14 @@ def make_table(number: str, results: Results) -> Table:
             (
                 "*passes*: seeds whose validation AUC reaches the threshold. *worst*: P@k under WorstCase, the "
                 "worst that a fixed set of attacks finds, at the radius of the paper's attacks. *proven*: P@k "
-                "certified at that radius. *radius*: median radius inside which the top-k set is proven to stay. "
-                "*COMP*: faithfulness. *cost*: time of an epoch over Vanilla's. Mean ± standard deviation over "
-                "seeds.",
+                "certified at that radius. *kappa*: what is left of P@k beyond what two inputs' lists share, from "
+                "proven to attacked; *one list*: all inputs have nearly the same one, and its P@k says nothing; "
+                "a dash: the record was computed before lists were kept with it. *radius*: median radius inside "
+                "which the top-k set is proven to stay. *COMP*: faithfulness. *cost*: time of an epoch over "
+                "Vanilla's. Mean ± standard deviation over seeds.",
                 "A row may win (bold) only if its validation AUC passes on the mean over seeds, and is better "
                 "than Linear only if its test AUC exceeds Linear's by at least half of what Vanilla's does.",
+                attack_note([*results.rows.values()]),
             ),
             tuple(honest_section(data, results) for data in results.data),
         )

@@ -13,6 +13,7 @@ from r2et.attacks.constraints import sweep
 from r2et.attacks.worst_case import Budget
 from r2et.certificates import certify
 from r2et.data import Dataset, GraphLayout, ImageLayout
+from r2et.domain import chosen_threat
 from r2et.errors import InputError
 from r2et.explainers import (
     EXPLAINERS,
@@ -24,6 +25,7 @@ from r2et.explainers import (
 from r2et.numerics.modes import evaluating
 from r2et.recipes import find_method
 from r2et.stability import GaussianNeighbours, thickness
+from r2et_bench.own_lists import list_figures
 from r2et_bench.studied import STUDIES, Outcome, StudiedModel
 
 _FRACTIONS = (0.01, 0.05, 0.1, 0.2, 0.5)
@@ -95,6 +97,8 @@ def worst(studied: StudiedModel, rows: int, budget: Budget) -> Outcome:
             "error": _standard_error(result.precision),
             "changed": float((result.precision < 1).double().mean()),
             "recipe": attack.recipe,
+            "threat": chosen_threat(None, None),
+            "individuality": list_figures(studied, result.precision),
             "inputs": len(result.precision),
         },
         {"precision": result.precision, "distance": result.distance},
@@ -110,13 +114,14 @@ def certified(studied: StudiedModel, rows: int) -> Outcome:
         )
     except InputError as error:
         return Outcome({"applies": False, "reason": str(error)})
-    radius = certificate.radius
+    radius, proven = certificate.radius, certificate.precision_at(studied.preset.radius)
     median = float(radius.sort().values[(len(radius) - 1) // 2])
     return Outcome(
         {
             "applies": True,
             "method": certificate.method,
-            "precision": float(certificate.precision_at(studied.preset.radius).mean()),
+            "precision": float(proven.mean()),
+            "individuality": list_figures(studied, proven),
             # JSON has no infinity: a two-class linear model is certified everywhere
             "median radius": median if median < float("inf") else "infinite",
             "inputs": len(radius),

@@ -1,4 +1,6 @@
+import json
 import warnings
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -168,6 +170,16 @@ def test_explain_is_tidy(fitted):
     assert fitted.explain(frame.head(4), radius=False).columns.tolist() == ["row", "rank", "feature", "score"]
     assert len(fitted.explain(frame.head(4))) == 4 * fitted.k_
     assert fitted.explain(frame.head(1).to_numpy(dtype=object))["row"].tolist() == [0, 0, 0]
+
+
+def test_explain_says_how_alike_the_lists_are(fitted):
+    found = fitted.explain(mixed()[0].head(20), k=2, radius=False)
+    lists = [frozenset(group) for _, group in found.groupby("row", sort=False)[found.columns[2]]]
+    pairs = [len(a & b) / 2 for a, b in combinations(lists, 2)]
+    alike = found.attrs["individuality"]
+    assert (alike["lists"], alike["distinct"]) == (20, len(set(lists)))
+    assert alike["overlap"] == pytest.approx(sum(pairs) / len(pairs))
+    assert json.loads(json.dumps(alike)) == alike
 
 
 def test_scores_are_slopes_of_the_decision(fitted):

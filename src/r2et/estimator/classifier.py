@@ -35,6 +35,7 @@ from r2et.estimator.inputs import (
 )
 from r2et.estimator.saving import NAME, restore, save
 from r2et.explainers import Gradient
+from r2et.individuality import Individuality
 from r2et.numerics.once import looking_once
 from r2et.numerics.values import check_flag, check_k
 from r2et.recipes import PRESETS, Preset, Schedule
@@ -268,12 +269,13 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
         Returns:
             N k rows: `row` (the row's label in the frame, or its number), `rank` from 1, `feature`, `score` (the
             magnitude of the gradient of the log-odds, in encoded units), and `radius`: no change of norm below it,
-            in encoded units, changes which k features these are.
+            in encoded units, changes which k features these are. `attrs["individuality"]` says how alike the lists
+            of these rows are: see `r2et.individuality.Individuality.to_dict`.
         """
         check_flag("radius", radius)
         x, index = self._encoded(X)
         k = self._checked_k(k)
-        scores = Gradient()(self.model_, x)
+        _, predicted, scores = Gradient().explained(self.model_, x)
         top = ranking.top_k(scores, k)
         columns: dict[str, Any] = {
             "row": np.repeat(index.to_numpy(), k),
@@ -283,7 +285,10 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
         }
         if radius:
             columns["radius"] = certify(self.model_, x, k).radius.numpy().repeat(k)
-        return pd.DataFrame(columns)
+        explained = pd.DataFrame(columns)
+        alike = Individuality.of(top, scores.shape[1], classes=predicted)
+        explained.attrs["individuality"] = alike.to_dict()
+        return explained
 
     def certify(self, X: Any, k: int | None = None, **options: Any) -> Certificate:
         """A certificate for the top-k features of each row: `r2et.certify` on the encoded rows.

@@ -297,8 +297,15 @@ def _plain(value: Any) -> Any:
             return {"kind": registry.kind, **registry.describe(value)}
     name = next((name for name, kind in _VALUES.items() if type(value) is kind), None)
     if name is not None:
-        return {"kind": name} | {entry.name: _plain(getattr(value, entry.name)) for entry in fields(value)}
+        return {"kind": name} | {
+            entry.name: _plain(_listed(getattr(value, entry.name))) for entry in fields(value)
+        }
     return _NOT_PLAIN
+
+
+def _listed(value: Any) -> Any:
+    """The numbers of a tensor or array in a value of plain numbers, as Python has them."""
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _restored(value: Any, trust: Trust) -> Any:

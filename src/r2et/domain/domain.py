@@ -11,6 +11,7 @@ from r2et.domain.learning import always_equal, one_hot_groups, whole_units, zero
 from r2et.errors import InputError
 from r2et.numerics.checks import check_inputs
 from r2et.numerics.values import is_whole, quoted
+from r2et.registry import storable
 
 if TYPE_CHECKING:
     from r2et.domain.reach import Reach, Threat
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 SUM_TOLERANCE = 1e-4
 
 
+@storable("domain")
 @dataclass(frozen=True)
 class Domain:
     """The set of inputs that can occur.

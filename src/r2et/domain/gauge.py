@@ -5,12 +5,18 @@ maps every input to the nearest one whose groups sum to 1: A(x) = P x + c; P cen
 Rows that exist stay as they are, to the last bit; f o A is the same for all models that agree on their hull.
 """
 
+import copy
 from collections.abc import Callable
+from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import skip_init
 
 from r2et.domain.domain import Domain
+
+#: of features
+Sets = tuple[tuple[int, ...], ...]
 
 
 class WithoutGauge(nn.Module):
@@ -30,9 +36,12 @@ class WithoutGauge(nn.Module):
         super().__init__()
         like = next(model.parameters(), torch.zeros(()))
         dtype = like.dtype if like.is_floating_point() else torch.float32
-        self._exact = rows, _, _ = _corrections(domain, n)
-        self.correction = nn.Linear(n, len(rows), dtype=dtype, device=like.device)
-        self.back = nn.Linear(len(rows), n, bias=False, dtype=dtype, device=like.device)
+        self._exact = rows, _, _ = _corrections(
+            tuple(map(tuple, domain.groups)), tuple(map(tuple, domain.equal)), n
+        )
+        # without drawing weights that nobody wants: the next random numbers are somebody else's
+        self.correction = skip_init(nn.Linear, n, len(rows), dtype=dtype, device=like.device)
+        self.back = skip_init(nn.Linear, len(rows), n, bias=False, dtype=dtype, device=like.device)
         self.model = model
         # its own mode alone: the parts of the model keep theirs
         self.training = self.correction.training = self.back.training = model.training
@@ -52,6 +61,12 @@ class WithoutGauge(nn.Module):
         super()._apply(fn, *options)  # type: ignore[no-untyped-call]  # torch does not say
         self._fill()
         return self
+
+    def around(self, model: nn.Module) -> "WithoutGauge":
+        """Another model without the same gauge."""
+        other = copy.copy(self)
+        other._modules = {**self._modules, "model": model}
+        return other
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits (N, C) of the nearest inputs whose groups sum to 1."""
@@ -77,18 +92,19 @@ def without_gauge(model: nn.Module, domain: Domain, n: int) -> nn.Module:
     return WithoutGauge(model, domain, n) if domain.groups or domain.equal else model
 
 
-def _corrections(domain: Domain, n: int) -> tuple[Tensor, Tensor, Tensor]:
+@lru_cache(maxsize=32)
+def _corrections(groups: Sets, equal: Sets, n: int) -> tuple[Tensor, Tensor, Tensor]:
     """Rows (r, n) and shifts (r,) of what is off, and where it is added (r, n), float64."""
     rows: list[Tensor] = []
     shifts: list[float] = []
     places: list[Tensor] = []
-    for group in domain.groups:
+    for group in groups:
         member = torch.zeros(n, dtype=torch.float64)
         member[list(group)] = 1.0
         rows.append(-member / len(group))
         shifts.append(1 / len(group))
         places.append(member)
-    for members in domain.equal:
+    for members in equal:
         for i in members:
             place = torch.zeros(n, dtype=torch.float64)
             place[i] = 1.0

@@ -47,7 +47,13 @@ def chosen_threat(threat: Threat | None, domain: Domain | None) -> Threat:
 
 
 def under_threat(
-    model: nn.Module, x: Tensor, domain: Domain | None, threat: Threat | None, *, inputs: int = 1
+    model: nn.Module,
+    x: Tensor,
+    domain: Domain | None,
+    threat: Threat | None,
+    *,
+    inputs: int = 1,
+    checked: bool = False,
 ) -> tuple[nn.Module, "Reach"]:
     """The model that is explained under a threat, and what may be done to its inputs; all of it is checked.
 
@@ -57,6 +63,7 @@ def under_threat(
         domain: what exists; None = that is unknown.
         threat: None = "domain" where a domain is known, else "paper".
         inputs: of the model, 1 or 2.
+        checked: whether the rows are known to exist: a training step does not look at them again.
 
     Returns:
         The model itself, or f o A where the domain has categories and the threat respects them.
@@ -70,7 +77,8 @@ def under_threat(
         return model, reach
     if (domain.groups or domain.equal) and x.shape[inputs:] != (n,):
         raise InputError(f"groups and equal features are for rows of numbers (N, n), got {tuple(x.shape)}")
-    domain.check_rows(x.detach().flatten(start_dim=inputs))
+    if not checked:
+        domain.check_rows(x.detach().flatten(start_dim=inputs))
     return without_gauge(model, domain, n), reach
 
 

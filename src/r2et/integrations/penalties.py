@@ -7,9 +7,8 @@ from torch import Tensor, nn
 
 from r2et.errors import InputError
 from r2et.numerics.attention import math_attention
-from r2et.numerics.autograd import forward
 from r2et.numerics.preflight import foreign_errors
-from r2et.objectives import ExplainedBatch, Objective, Regularised
+from r2et.objectives import Objective, Regularised
 from r2et.objectives.objective import check_call
 from r2et.objectives.regularised import evaluation_mode
 
@@ -56,14 +55,13 @@ def penalty(
     """
     regularised = check_regularised(objective)
     check_call(model, x, generator=generator, step=step)
+    objective.check_rows(x)
     if not objective.active(step):
         return Penalty(x.new_zeros(()))
     with evaluation_mode(model), math_attention():
         # what the model's own code raises is said in a sentence
         with foreign_errors(model, x):
-            point, logits = forward(model, x)
-        explainer = regularised.default_explainer() if regularised.explainer is None else regularised.explainer
-        batch = ExplainedBatch(model, point, logits, explainer=explainer, generator=generator)
+            batch = regularised.batch(model, x, generator=generator)
         terms = regularised.terms(batch)
     total = torch.stack([term.weight * term.value for term in terms.values()] or [x.new_zeros(())]).sum()
     return Penalty(total, {name: term.value.detach() for name, term in terms.items()})

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from r2et import ranking
+from r2et.domain import WithoutGauge
 from r2et.enclosure.attributions import Attributions
 from r2et.enclosure.head import head
 from r2et.enclosure.network import Network
@@ -71,7 +72,7 @@ class ExactHessian(Regularised):
 
     def terms(self, batch: ExplainedBatch) -> dict[str, Term]:
         """The mean of the Frobenius norms."""
-        hessian = jacobian(batch.attributions, batch.x, create_graph=True)
+        hessian = batch.along_reach(jacobian(batch.attributions, batch.x, create_graph=True))
         return {"hessian": Term(hessian.flatten(start_dim=1).norm(dim=1).mean(), self.weight)}
 
 
@@ -108,10 +109,11 @@ class SSR(Regularised):
             torch.randn(explained.shape, generator=batch.generator, device=probe.device, dtype=probe.dtype)
         )
         for _ in range(self.iterations):
-            across = unit(derivative(explained, batch.x, vector, retain_graph=True))
+            across = derivative(explained, batch.x, vector, retain_graph=True).flatten(start_dim=1)
+            across = unit(batch.along_reach(across)).reshape(batch.x.shape)
             vector = unit(derivative(transposed, probe, across, retain_graph=True))
-        product = derivative(explained, batch.x, vector, create_graph=True)
-        return {"eigenvalue": Term(product.flatten(start_dim=1).norm(dim=1).mean(), self.weight)}
+        product = derivative(explained, batch.x, vector, create_graph=True).flatten(start_dim=1)
+        return {"eigenvalue": Term(batch.along_reach(product).norm(dim=1).mean(), self.weight)}
 
 
 @OBJECTIVES.register("cl")
@@ -198,7 +200,7 @@ class CertifiedRadius(Regularised):
         kept = batch.ranking_to_keep(self.reference)
         top = ranking.top_k(kept, self.k)
         rest = ranking.order(kept)[..., self.k :]
-        slopes = jacobian(scores, batch.x, create_graph=True).reshape(*scores.shape, -1)
+        slopes = batch.along_reach(jacobian(scores, batch.x, create_graph=True)).reshape(*scores.shape, -1)
 
         def pick(indices: Tensor) -> tuple[Tensor, Tensor]:
             rows = indices[..., None].expand(*indices.shape, slopes.shape[-1])
@@ -213,5 +215,7 @@ class CertifiedRadius(Regularised):
 
 def _bare(model: nn.Module) -> nn.Module:
     """The model inside of what Lightning Fabric puts around it where processes share gradients."""
+    if isinstance(model, WithoutGauge):
+        return model.around(_bare(model.model))
     original: nn.Module = getattr(model, "_original_module", model)
     return original

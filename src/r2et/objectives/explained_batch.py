@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from r2et.domain import Reach, WithoutGauge
 from r2et.explainers import Explainer, Gradient
 from r2et.numerics.autograd import derivative, forward, unit
 from r2et.scores import log_odds, predicted_class
@@ -21,11 +22,12 @@ class ExplainedBatch:
     """What the regularisers of one step share.
 
     Attributes:
-        model: the model in evaluation mode.
+        model: the model in evaluation mode, without its gauge if the threat respects categories.
         x: (N, *features), requires gradients.
         logits: the model's output there (N, C).
         explainer: whose explanation is regularised.
         generator: of random directions.
+        reach: what may move; None = everything.
     """
 
     model: nn.Module
@@ -34,6 +36,7 @@ class ExplainedBatch:
     _: KW_ONLY
     explainer: Explainer
     generator: torch.Generator | None
+    reach: Reach | None = None
 
     @cached_property
     def target(self) -> Tensor:
@@ -54,6 +57,8 @@ class ExplainedBatch:
         """The detached explanation (N, ..., n) whose ranking is kept: the reference's, or the model's own."""
         if reference is None:
             return self.scores.detach()
+        if isinstance(self.model, WithoutGauge):
+            reference = self.model.around(reference)
         point, logits = forward(reference, self.x)
         return self.explainer.flatten(
             self.explainer.attribute(reference, point, self.target, create_graph=False, logits=logits).detach()
@@ -81,20 +86,27 @@ class ExplainedBatch:
                 )
                 here = self.attributions[:rows].detach()
                 apart = unit(there) - unit(here) if scale_free else there - here
-                steepest = derivative(apart.square().sum(), moved)
+                steepest = self._allowed(derivative(apart.square().sum(), moved))
                 # where nothing bends, any direction will do
                 flat = steepest.flatten(start_dim=1).norm(dim=1) == 0
                 drawn = torch.where(flat.reshape(-1, *[1] * (drawn.ndim - 1)), drawn, steepest)
         elif isinstance(self.explainer, Gradient):
-            drawn = self.attributions[:rows].detach()
+            drawn = self._allowed(self.attributions[:rows].detach())
         else:
             value = log_odds(self.logits, self.target).sum()
             drawn = self._allowed(derivative(value, self.x, retain_graph=True)[:rows])
         return unit(drawn)
 
     def _allowed(self, directions: Tensor) -> Tensor:
-        """Directions (rows, *features) without what cannot vary continuously in this explanation."""
-        return self.explainer.within(directions, torch.zeros_like(directions))
+        """Directions (rows, *features) without what cannot vary continuously in this explanation, within reach."""
+        directions = self.explainer.within(directions, torch.zeros_like(directions))
+        return self.along_reach(directions.flatten(start_dim=1)).reshape(directions.shape)
+
+    def along_reach(self, slopes: Tensor) -> Tensor:
+        """The part of slopes by the flattened input (..., d) along what may move."""
+        if self.reach is None or self.reach.all_movable:
+            return slopes
+        return self.reach.allowed(slopes.unflatten(-1, (-1, len(self.reach.movable)))).flatten(start_dim=-2)
 
     def difference_quotient(
         self, kind: Direction, *, size: float, fraction: float = 1.0, scale_free: bool = False

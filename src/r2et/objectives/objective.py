@@ -42,6 +42,9 @@ class Objective(ABC):
         """Whether this step is regularised."""
         return True
 
+    def check_rows(self, x: Tensor) -> None:  # noqa: B027 - most take any rows
+        """Raise unless the objective is about rows such as x (N, *features); once, not in every step."""
+
     def __call__(
         self,
         model: nn.Module,
@@ -68,6 +71,7 @@ class Objective(ABC):
             A scalar that `backward()` can be called on.
         """
         check_call(model, x, generator=generator, step=step)
+        self.check_rows(x)
         with torch.no_grad(), evaluating(model):
             logits = run(model, x[:1], x)
         check_logits(logits, 1)

@@ -25,6 +25,7 @@ from r2et.objectives.explained_batch import Direction, ExplainedBatch
 from r2et.objectives.objective import OBJECTIVES
 from r2et.objectives.regularised import Regularised, Term, check_reference
 from r2et.stability import Neighbours, UniformNeighbours, path_explanations
+from r2et.stability.ranking_thickness import attacked_within
 
 PairChoice = Literal["all", "boundary"]
 
@@ -156,11 +157,12 @@ class DirectThickness(Regularised):
             batch.x.detach(),
             batch.target,
             explainer=batch.explainer,
-            neighbours=self.neighbours,
+            neighbours=attacked_within(self.neighbours, self.domain, self.threat),
             samples=self.samples,
             steps=self.steps,
             generator=batch.generator,
             chunk_size=None,
+            reach=batch.reach,
             create_graph=True,
         )
         value = torch.cat([(scores * weights).sum(-1) for scores in paths]).mean()

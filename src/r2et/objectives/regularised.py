@@ -13,9 +13,10 @@ from torch.nn.modules.dropout import _DropoutNd
 from r2et.explainers import Explainer, Gradient
 from r2et.numerics.autograd import forward, negligible
 from r2et.numerics.modes import evaluating
-from r2et.numerics.values import check_flag, check_kind, plain_numbers
+from r2et.numerics.values import check_flag, check_kind
 from r2et.objectives.explained_batch import ExplainedBatch
-from r2et.objectives.objective import Loss, Objective, classification_loss
+from r2et.objectives.objective import Loss, classification_loss
+from r2et.objectives.threatened import Threatened
 
 
 @dataclass(frozen=True)
@@ -27,20 +28,23 @@ class Term:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Regularised(Objective):
+class Regularised(Threatened):
     """Cross-entropy plus weighted regularisers of the explanation.
 
     Args:
         explainer: whose explanation is regularised; None = the objective's own default.
         adaptive: weigh each regulariser by (cross-entropy + 1) / |its value|, both held constant, as the
             paper's published code does. Singular where a regulariser vanishes; off by default.
+        domain: what exists, so that the explanation of the model without its gauge is regularised.
+        threat: what may move: directions of differences, neighbours and slopes stay within it. Bounds and whole
+            steps hold for neighbours alone; a derivative knows none.
     """
 
     explainer: Explainer | None = None
     adaptive: bool = False
 
     def __post_init__(self) -> None:
-        plain_numbers(self)
+        super().__post_init__()
         if self.explainer is not None:
             check_kind("explainer", self.explainer, Explainer, "r2et.explainers.Gradient()")
         check_flag("adaptive", self.adaptive)
@@ -52,6 +56,19 @@ class Regularised(Objective):
     def default_explainer(self) -> Explainer:
         """The paper regularises the gradient of the probability."""
         return Gradient(score="probability")
+
+    @property
+    def explained_by(self) -> Explainer:
+        """The one that was chosen, or the objective's own."""
+        return self.default_explainer() if self.explainer is None else self.explainer
+
+    def batch(self, model: nn.Module, x: Tensor, *, generator: torch.Generator | None) -> ExplainedBatch:
+        """What the regularisers of a step share, from one forward pass in the mode that the model is in."""
+        measured, reach = self.measured(model, x)
+        point, logits = forward(measured, x)
+        return ExplainedBatch(
+            measured, point, logits, explainer=self.explained_by, generator=generator, reach=reach
+        )
 
     def evaluate(
         self,
@@ -66,14 +83,12 @@ class Regularised(Objective):
         """Cross-entropy and regularisers from one forward pass, where the model's layers allow that."""
         if not self.active(step):
             return classification_loss(model(x), y, weights=weights)
-        point, logits = forward(model, x)
-        plain = classification_loss(logits, y, weights=weights)
+        batch = self.batch(model, x, generator=generator)
+        plain = classification_loss(batch.logits, y, weights=weights)
         total, parts = plain.total, dict(plain.parts)
-        explainer = self.default_explainer() if self.explainer is None else self.explainer
         with evaluation_mode(model) as changed:
             if changed:
-                point, logits = forward(model, x)
-            batch = ExplainedBatch(model, point, logits, explainer=explainer, generator=generator)
+                batch = self.batch(model, x, generator=generator)
             for name, term in self.terms(batch).items():
                 weight: Tensor | float = term.weight
                 if self.adaptive:

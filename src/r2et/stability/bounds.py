@@ -82,8 +82,8 @@ def thickness_bounds(
         samples: of the estimate: points in the ball over which L_i is maximised, besides x itself.
         generator: of these points; None = as in `thickness`.
         domain: as in `thickness`.
-        threat: as in `thickness`. What is proven is proven for all of the ball, and so for what can be reached
-            in it; the estimate follows what can be reached.
+        threat: as in `thickness`. What cannot move leaves the ball; bounds and whole steps are not used by what is
+            proven, which holds beyond them too.
 
     >>> model = torch.nn.Linear(5, 2)
     >>> bounds = thickness_bounds(model, torch.randn(3, 5), k=2, radius=0.1, explainer=Gradient())
@@ -98,7 +98,7 @@ def thickness_bounds(
     model, reach = check_start(model, x, explainer, domain, threat)
     with measuring(model, x):
         before, target = start(model, x, k, explainer)
-        reading = "the estimate was asked for" if method == "estimate" else _read(model, x, explainer)
+        reading = "the estimate was asked for" if method == "estimate" else _read(model, x, explainer, reach)
         if isinstance(reading, str):
             if method == "enclosure":
                 raise InputError(f"thickness cannot be bounded by an enclosure: {reading}")
@@ -119,7 +119,7 @@ def thickness_bounds(
     return ThicknessBounds(lower, upper, sound=True, note=note)
 
 
-def _read(model: nn.Module, x: Tensor, explainer: Explainer) -> Reading | str:
+def _read(model: nn.Module, x: Tensor, explainer: Explainer, reach: Reach) -> Reading | str:
     """The model as enclosures see it, or why they do not."""
     obstacle = why_not(explainer, x)
     if obstacle is None and explainer.score not in ("log-odds", "logit"):
@@ -127,7 +127,8 @@ def _read(model: nn.Module, x: Tensor, explainer: Explainer) -> Reading | str:
     if obstacle is not None:
         return obstacle
     try:
-        reading = Reading.of(model, x, explainer)
+        # what cannot move leaves the ball
+        reading = Reading.of(model, x, explainer, None if bool(reach.movable.all()) else reach.movable)
     except ModelError as error:
         return str(error)
     return reading if reading.network.smooth else "the network has kinks, where the explanation jumps"

@@ -58,6 +58,7 @@ def fit(
     classes = _check_trainable(model, rows[0].x[:2])
     for part in rows:
         check_labels(part.y, len(part.x), classes)
+    objective.check_rows(rows[0].x)
     place = runtime(accelerator=settings.accelerator, devices=settings.devices, strategy=settings.strategy)
     loop = trainer(
         model, rows[0], rows[1], objective, settings, retraining=retraining, folder=folder, resume=resume

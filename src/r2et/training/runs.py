@@ -1,5 +1,6 @@
 """A training run in a folder: what it has reached, and under which conditions, so that it can be resumed."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +10,12 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from r2et.checkpoints import models as checkpoints
+from r2et.domain import chosen_threat
 from r2et.errors import CheckpointError
 from r2et.files.reading import typed
+from r2et.files.serialising import to_json
 from r2et.objectives import Objective
+from r2et.objectives.threatened import Threatened
 from r2et.training.batches import TrainingRows, weights_of
 from r2et.training.settings import Progress, Retraining, Settings
 
@@ -51,11 +55,21 @@ def identity(
         "settings": settings.identity(),
         "model": repr(model),
         "objective": repr(objective),
+        "domain": _domain_of(objective),
         "optimiser": type(optimiser).__name__,
         "schedule": type(schedule).__name__,
         "retraining": reference,
         "data": checkpoints.fingerprint(*(tensor for part in rows for tensor in _tensors(part))),
     }
+
+
+def _domain_of(objective: Objective) -> str | None:
+    """The domain and threat of an objective, if it has one, as a short text: numbers by their fingerprint."""
+    if not isinstance(objective, Threatened) or objective.domain is None:
+        return None
+    described = to_json(objective.domain)
+    digest = hashlib.sha256(described.encode()).hexdigest()[:16]
+    return f"{chosen_threat(objective.threat, objective.domain)} in {digest}"
 
 
 def _tensors(rows: TrainingRows) -> list[Tensor]:

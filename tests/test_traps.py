@@ -119,8 +119,8 @@ TRAPPED = {name: trap(MODEL) for name, trap in TRAPS.items()}
 EXPLAINED: dict[str, Explainer] = {
     "gradient": Gradient(),
     "gradient-times-input": r2et.explainers.GradientTimesInput(),
-    "smoothgrad": r2et.explainers.SmoothGrad(samples=4),
-    "integrated-gradients": r2et.explainers.IntegratedGradients(points=6),
+    "smoothgrad": r2et.explainers.SmoothGrad(samples=3),
+    "integrated-gradients": r2et.explainers.IntegratedGradients(points=4),
     "column-effects": ColumnEffects(columns=COLUMNS),
 }
 NOT_CLAIMED = {
@@ -135,7 +135,7 @@ ATTACKED = {
     "constrained": {"steps": 4},
     "minimal": {"steps": 3, "radius": 0.2},
     "trust-region": {"steps": 2},
-    "noise": {"steps": 20},
+    "noise": {"steps": 6},
     # of members that are in this table
     "worst-case": {
         "members": (

@@ -53,6 +53,8 @@ CUBE = nn.Linear(6, 4)
 
 TRAINING = [
     # --- objectives ---------------------------------------------------------------------------------------------
+    row("objectives.R2ET: threat", lambda: objectives.R2ET(threat="tangents"), "'tangents'", "tangent"),
+    row("objectives.R2ET: domain", lambda: objectives.R2ET(domain=0.1), "domain=0.1"),
     row("objectives.R2ET: gap is NaN", lambda: objectives.R2ET(gap=NAN), "gap=nan"),
     row("objectives.R2ET: gap is infinite", lambda: objectives.R2ET(gap=INF), "gap=inf"),
     row("objectives.R2ET: gap is negative", lambda: objectives.R2ET(gap=-1), "gap=-1", "at least 0"),

@@ -38,8 +38,8 @@ def attacks() -> dict[str, Any]:
         "BoundaryAttack hinge": kinds.BoundaryAttack(**step),
         "BoundaryAttack soft": kinds.BoundaryAttack(**step, loss="soft"),
         "MinimalFlip": kinds.MinimalFlip(**shared),
-        "WorstCase fast": kinds.WorstCase(**shared, budget="fast"),
-        WORST: kinds.WorstCase(**shared),
+        "WorstCase fast": kinds.WorstCase(**shared, budget="fast", version=1),
+        WORST: kinds.WorstCase(**shared, version=1),
     }
 
 
@@ -156,7 +156,7 @@ def timings() -> dict[str, Any]:
         rounds.append(seconds[0] / seconds[1])
     _, relu = trained("adult", "relu")
     started = time.process_time()
-    WorstCase(k=K, radius=1.0)(relu, x, radii=RADII)
+    WorstCase(k=K, radius=1.0, version=1)(relu, x, radii=RADII)
     return {
         "BoundaryAttack / ERAttack, softplus net, equal steps": round(statistics.median(rounds), 2),
         "WorstCase standard, 1,000 Adult inputs, 3 radii, ReLU net, seconds": round(

@@ -173,7 +173,7 @@ def curve(data_name: str, net: str) -> dict[str, Any]:
     data, model = trained(data_name, net)
     x = data.test.x[:ROWS].double()
     certificate = r2et.certify(model, x, K)
-    worst = WorstCase(k=K, radius=1.0)(model, x, radii=CURVE_RADII)
+    worst = WorstCase(k=K, radius=1.0, version=1)(model, x, radii=CURVE_RADII)
     noise = NoiseAttack(k=K, radius=1.0)(model, x, radii=CURVE_RADII)
     smooth = r2et.certify(
         model, x[:FEW_ROWS], K, method=r2et.certificates.Smoothing(sigma=SIGMA, samples=SAMPLES, alpha=ALPHA)

@@ -116,7 +116,7 @@ def _climb(job: Job) -> None:
         fitted = _train(job, cell, data, preset, epochs=job.rung)
         model, rows = fitted.model.eval(), job.selection["rows"]
         shared: dict[str, Any] = {"k": data.k, "radius": preset.radius, "explainer": preset.explainer}
-        attacks = ERAttack(**shared, steps=job.selection["steps"]), WorstCase(**shared, budget="fast")
+        attacks = ERAttack(**shared, steps=job.selection["steps"]), WorstCase(**shared, budget="fast", version=1)
         precision, worst = (judge(model, data.validation.x, attack, limit=rows) for attack in attacks)
         content = trial_content(Trial(auc=fitted.auc, passed=fitted.passed, precision=precision, worst=worst))
         _refuse_nan(content)

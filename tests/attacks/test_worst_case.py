@@ -7,9 +7,18 @@ import torch
 from torch import nn
 
 from r2et import Domain
-from r2et.attacks import BoundaryAttack, ERAttack, MinimalFlip, MSEAttack, NoiseAttack, WorstCase
+from r2et.attacks import (
+    BoundaryAttack,
+    ERAttack,
+    MinimalFlip,
+    MSEAttack,
+    NextFeatureAttack,
+    NoiseAttack,
+    RandomSearchAttack,
+    WorstCase,
+)
 from r2et.attacks.task import Task
-from r2et.attacks.worst_case import BETAS, EFFORT
+from r2et.attacks.worst_case import BETAS, EFFORT, SEARCHES
 from r2et.errors import InputError
 from r2et.explainers import Gradient, GradientTimesInput
 from r2et.validate import piecewise_linear
@@ -28,7 +37,7 @@ def cases():
 @pytest.mark.parametrize(("name", "norm"), [("tanh", "l2"), ("relu", "l2"), ("siamese", "l2"), ("tanh", "linf")])
 def test_it_is_the_minimum_of_its_members(name, norm):
     model, x, explainer = cases()[name]
-    attack = WorstCase(k=3, radius=0.3, norm=norm, budget="fast", explainer=explainer)
+    attack = WorstCase(k=3, radius=0.3, norm=norm, budget="fast", explainer=explainer, version=1)
     domain = Domain(frozen=[0], lower=-2.0)
     result = attack(model, x, domain=domain, seed=5)
     members = attack.attacks(piecewise=piecewise_linear(model, x))
@@ -60,7 +69,7 @@ def test_members_inherit_every_setting():
 @pytest.mark.parametrize("budget", ["fast", "standard", "thorough"])
 def test_the_recipe(budget):
     """Both losses, every surrogate, restarts, the paper's two attacks, the nearest flip: a version names them."""
-    attack = WorstCase(k=2, radius=0.5, budget=budget)
+    attack = WorstCase(k=2, radius=0.5, budget=budget, version=1)
     assert attack.recipe == "WorstCase-1"
     plain, steps, restarts = EFFORT[budget]
     rough, smooth = attack.attacks(piecewise=True), attack.attacks(piecewise=False)
@@ -103,23 +112,23 @@ class Counting(nn.Module):
 def record_members(monkeypatch):
     """The rows that each member is given, in order."""
     calls = []
-    for kind in (BoundaryAttack, ERAttack, MSEAttack, MinimalFlip):
-        original = kind.attack
+    for kind in (BoundaryAttack, ERAttack, MSEAttack, MinimalFlip, NextFeatureAttack, RandomSearchAttack):
+        original = kind.attack_together
 
-        def attack(self, task, advance=None, original=original):
-            result = original(self, task, advance)
+        def attack(self, tasks, advance=None, original=original):
+            results = original(self, tasks, advance)
             if type(self) is not WorstCase:
-                calls.append((self, task.x.clone(), result))
-            return result
+                calls.extend((self, task.x.clone(), result) for task, result in zip(tasks, results, strict=True))
+            return results
 
-        monkeypatch.setattr(kind, "attack", attack)
+        monkeypatch.setattr(kind, "attack_together", attack)
     return calls
 
 
 def test_rows_at_zero_are_not_attacked_again(monkeypatch):
     model, x, _ = cases()["tanh"]
     calls = record_members(monkeypatch)
-    attack = WorstCase(k=3, radius=0.4, budget="fast")
+    attack = WorstCase(k=3, radius=0.4, budget="fast", version=1)
     attack.attack(Task.prepare(attack, model, x))
     # a member may call another one inside itself: only those of the recipe, in its order
     members = attack.attacks(piecewise=False)
@@ -146,7 +155,7 @@ def test_nothing_is_left_when_all_rows_are_at_zero(monkeypatch):
     calls = record_members(monkeypatch)
     result = WorstCase(k=2, radius=4.0, budget="fast")(model, x)
     assert (result.precision == 0).all()
-    assert [type(self) for self, _, _ in calls] == [BoundaryAttack]
+    assert [type(self) for self, _, _ in calls] == [NextFeatureAttack]
 
 
 def test_a_row_at_zero_costs_less():
@@ -225,7 +234,7 @@ def test_progress_and_iterations(name):
 def test_first_flip():
     """Iterations of one member after the other: the flip of the first member that has one."""
     model, x, _ = cases()["relu"]
-    attack = WorstCase(k=3, radius=0.3, budget="fast")
+    attack = WorstCase(k=3, radius=0.3, budget="fast", version=1)
     result = attack(model, x)
     assert torch.equal(result.first_flip > 0, result.precision < 1)
     expected = torch.full((len(x),), -1)
@@ -278,6 +287,9 @@ def test_history_starts_with_the_clean_input():
         ({"keep": "last"}, "keep='last'"),
         ({"radius": -1.0}, r"radius=-1\.0"),
         ({"norm": "l1"}, "'l1'"),
+        ({"version": 3}, "version must be 1 or 2, got 3"),
+        ({"version": True}, "got True"),
+        ({"starts": [1.0]}, "starts must be a tensor"),
     ],
 )
 def test_bad_settings(settings, message):
@@ -308,14 +320,15 @@ def test_the_recipe_can_be_a_member():
         WorstCase(**shared, budget="fast", members=["worst-case", "noise"]),
     )
     assert both.attacks(piecewise=True)[0] == recipe
-    assert both.recipe == "WorstCase of WorstCase-1, NoiseAttack"
+    assert both.recipe == "WorstCase of WorstCase-2, NoiseAttack"
     lowest = torch.minimum(recipe(model, x).precision, NoiseAttack(**shared)(model, x).precision)
     assert torch.equal(both(model, x).precision, lowest)
 
 
 def test_only_members_of_ones_own_are_in_the_name():
-    """Audits and records quote it: without members it reads as before there were any."""
-    assert repr(WorstCase(k=2, radius=0.5)) == (
+    """Audits and records quote it: the first version without members reads as before there were any."""
+    assert repr(WorstCase(k=2, radius=0.5)).endswith("budget='standard', version=2)")
+    assert repr(WorstCase(k=2, radius=0.5, version=1)) == (
         "WorstCase(k=2, radius=0.5, steps=1000, keep='best', flip_below=1.0, norm='l2', cap=None, "
         "predictions=None, explainer=Gradient(reduce='abs', inputs=1, score='log-odds'), history=False, "
         "budget='standard')"
@@ -337,3 +350,43 @@ def test_only_members_of_ones_own_are_in_the_name():
 def test_members_that_are_no_attacks(members, message):
     with pytest.raises(InputError, match=message):
         WorstCase(k=2, radius=0.5, members=members)
+
+
+def test_the_second_recipe(monkeypatch):
+    """No member is stronger on a row; the nearest flip is looked for where nothing has flipped."""
+    model, x, _ = cases()["relu"]
+    attack = WorstCase(k=3, radius=0.1, budget="fast")
+    assert attack.recipe == "WorstCase-2"
+    members = attack.attacks(piecewise=True)
+    assert [type(member) for member in members] == [NextFeatureAttack, RandomSearchAttack, MinimalFlip]
+    calls = record_members(monkeypatch)
+    result = attack(model, x)
+    search, without, *nearest = calls
+    assert len(search[1]) == len(x)
+    assert (result.precision <= search[2].precision).all()
+    # among the fewer rows of the second, those with features left
+    assert len(without[1]) == int((search[2].precision > 0).sum())
+    unflipped = x[(search[2].precision == 1)]
+    assert 0 < len(unflipped) < len(x)
+    assert all(len(rows) <= len(unflipped) for self, rows, _ in nearest if type(self) is MinimalFlip)
+
+
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+def test_the_second_recipe_is_never_kinder_than_noise(norm):
+    model, x, _ = cases()["tanh"]
+    shared = {"k": 3, "radius": 0.2, "norm": norm}
+    draws = SEARCHES["fast"][4]
+    worst = WorstCase(**shared, budget="fast")(model, x, seed=3, radii=(0.1, 0.2))
+    noise = NoiseAttack(**shared, steps=draws)(model, x, seed=3, radii=(0.1, 0.2))
+    for one, other in zip(worst, noise, strict=True):
+        assert (one.precision <= other.precision).all()
+
+
+def test_a_row_alone_gets_what_it_gets_among_others():
+    model, x, _ = cases()["relu"]
+    attack = WorstCase(k=3, radius=0.3, budget="fast")
+    together = attack(model, x, radii=(0.1, 0.3))
+    for row in range(3):
+        for whole, alone in zip(together, attack(model, x[row : row + 1], radii=(0.1, 0.3)), strict=True):
+            assert torch.equal(alone.precision[0], whole.precision[row])
+            torch.testing.assert_close(alone.x[0], whole.x[row], atol=1e-9, rtol=0)

@@ -29,9 +29,9 @@ def test_attacks_of_ones_own_stand_beside_noise_and_the_worst_case(fragile):
     for radius in RADII:
         assert rows["WorstCase", radius].precision <= min(rows[name, radius].precision for name in names)
         assert rows["NearMiss", radius].distance <= radius + 1e-6
-    assert found.settings.recipe == "WorstCase of WorstCase-1, BoundaryAttack, ERAttack, NearMiss"
+    assert found.settings.recipe == "WorstCase of WorstCase-2, BoundaryAttack, ERAttack, NearMiss"
     assert max(len(line) for line in found.summary().splitlines() if "NearMiss" in line) <= 80
-    assert "Quote the attack as WorstCase of WorstCase-1, BoundaryAttack" in page(found)
+    assert "Quote the attack as WorstCase of WorstCase-2, BoundaryAttack" in page(found)
     assert "MSE" not in page(found).split("All attacks in figures")[1].split("How to cite")[0]
 
 
@@ -54,9 +54,9 @@ def page(found: r2et.auditing.Audit) -> str:
 def test_no_attacks_but_the_two_that_are_always_there(fragile, report):
     found = audit(fragile, X, Y, k=2, radii=RADII, budget="fast", seed=4, attacks=[])
     assert found.attacks == [row for row in report.attacks if row.attack in ("NoiseAttack", "WorstCase")]
-    assert found.settings.recipe == "WorstCase-1"
+    assert found.settings.recipe == "WorstCase-2"
     assert (found.settings.own_attacks, report.settings.own_attacks) == (True, False)
-    assert report.settings.recipe == "WorstCase-1"
+    assert report.settings.recipe == "WorstCase-2"
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def test_attack_and_explainer_run_in_an_audit(toys, network):
         [row.precision for row in found.attacks if row.attack == name] for name in ("AxisSteps", "WorstCase")
     )
     assert all(low <= high for low, high in zip(worst, toy, strict=True))
-    assert found.settings.recipe == "WorstCase of WorstCase-1, AxisSteps"
+    assert found.settings.recipe == "WorstCase of WorstCase-2, AxisSteps"
     assert "Sharpened(" in found.settings.explainer
     # a power changes no ranking of magnitudes: the toy is judged as the gradient is
     x = data.test.x[:12]

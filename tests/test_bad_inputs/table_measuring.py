@@ -367,6 +367,14 @@ MEASURING = [
     row(
         "attacks.WorstCase: budget", lambda: attacks.WorstCase(k=2, radius=1, budget="slow"), "'slow'", "thorough"
     ),
+    row("attacks.WorstCase: version", lambda: attacks.WorstCase(k=2, radius=1, version="2"), "'2'", "1 or 2"),
+    row("attacks.NextFeatureAttack: hops", lambda: attacks.NextFeatureAttack(k=2, radius=1, hops=-1), "hops=-1"),
+    row("attacks.NextFeatureAttack: starts", lambda: attacks.NextFeatureAttack(k=2, radius=1, starts=3), "3"),
+    row(
+        "attacks.RandomSearchAttack: rounds",
+        lambda: attacks.RandomSearchAttack(k=2, radius=1, rounds=0.5),
+        "rounds=0.5",
+    ),
     row("attacks.WorstCase: keep", lambda: attacks.WorstCase(k=2, radius=1, keep="last"), "keep='last'"),
     # --- metrics ------------------------------------------------------------------------------------------------
     row("metrics.auc_of_logits: logits", lambda: metrics.auc_of_logits([[0, 1]], Y), "logits=[[0, 1]]"),

@@ -6,8 +6,10 @@ from r2et.attacks.boundary import BoundaryAttack
 from r2et.attacks.constraints import ConstrainedAttack
 from r2et.attacks.judge import Evaluation, Judge
 from r2et.attacks.minimal import MinimalFlip
+from r2et.attacks.next_feature import NextFeatureAttack
 from r2et.attacks.noise import NoiseAttack
 from r2et.attacks.pgd import ERAttack, GradientDescentAttack, MSEAttack
+from r2et.attacks.random_search import RandomSearchAttack
 from r2et.attacks.result import AttackResult
 from r2et.attacks.task import Task
 from r2et.attacks.trust_region import TrustRegion
@@ -26,7 +28,9 @@ __all__ = [
     "Judge",
     "MSEAttack",
     "MinimalFlip",
+    "NextFeatureAttack",
     "NoiseAttack",
+    "RandomSearchAttack",
     "Task",
     "TrustRegion",
     "WorstCase",

@@ -189,16 +189,17 @@ class Attack(ABC):
 
     def _run_all(self, tasks: Sequence[Task], radii: Sequence[float], *, progress: bool) -> list[AttackResult]:
         """The results at each radius, in the order of the radii."""
-        attacks = {radius: replace(self, radius=radius) for radius in sorted(radii)}
+        attacks = [replace(self, radius=radius) for radius in sorted(set(radii))]
         work, name = len(attacks) * self.iterations() * len(tasks), type(self).__name__
+        with weights_kept(tasks[0].model, name), progress_bar(name, work, progress) as advance:
+            parts = [self.attack_together([task.for_attack(a) for a in attacks], advance) for task in tasks]
         results: dict[float, AttackResult] = {}
         smaller: AttackResult | None = None
-        with weights_kept(tasks[0].model, name), progress_bar(name, work, progress) as advance:
-            for radius, attack in attacks.items():
-                result = joined([attack.attack(task.for_attack(attack), advance) for task in tasks])
-                if smaller is not None and self.keep == "best":
-                    result = better(smaller, result, nearest=self.nearest)
-                results[radius] = smaller = result
+        for attack, chunks in zip(attacks, zip(*parts, strict=True), strict=True):
+            result = joined(list(chunks))
+            if smaller is not None and self.keep == "best":
+                result = better(smaller, result, nearest=self.nearest)
+            results[attack.radius] = smaller = result
         return [results[radius] for radius in radii]
 
     def _warn_of(self, results: list[AttackResult]) -> None:
@@ -207,6 +208,8 @@ class Attack(ABC):
         if rejected:
             # told to whoever called the attack
             warnings.warn(f"{type(self).__name__}: {in_words(rejected)}", stacklevel=3)
+        for note in dict.fromkeys(note for result in results for note in result.notes):
+            warnings.warn(f"{type(self).__name__}: {note}", stacklevel=3)
 
     def iterations(self) -> int:
         """How many times `best.submit` is called, for the progress bar."""
@@ -222,6 +225,17 @@ class Attack(ABC):
             best: every evaluation is handed to `best.submit`, which refuses what is not legal.
         """
 
+    def run_together(self, bests: Sequence[Best]) -> None:
+        """Look for perturbations at several radii: one after the other, unless a subclass knows better.
+
+        Args:
+            bests: one per radius, from the smallest on; `best.judge.task` is what is attacked, by this attack with
+                a radius of its own.
+        """
+        for best in bests:
+            task = best.judge.task
+            task.attack.run(task, best.judge, best)
+
     def _ranked_features(self, model: nn.Module, x: Tensor) -> int:
         """The number of features that are ranked; fails early on a model that has no second derivative."""
         point, logits = forward(model, x[:1])
@@ -231,17 +245,22 @@ class Attack(ABC):
         return int(self.explainer.flatten(attributions).shape[-1])
 
     def attack(self, task: Task, advance: Callable[[int], None] | None = None) -> AttackResult:
-        """Attack one task at one radius, without checks: what `__call__` and attacks made of attacks use."""
-        with measuring(task.model, task.x):
+        """Attack one task at one radius, without checks: what attacks made of attacks use."""
+        return self.attack_together([task], advance)[0]
+
+    def attack_together(
+        self, tasks: Sequence[Task], advance: Callable[[int], None] | None = None
+    ) -> list[AttackResult]:
+        """Attack tasks of one model, without checks; each is for this attack at a radius of its own."""
+        with measuring(tasks[0].model, tasks[0].x):
             # an attack gets copies: what it writes to is its own
-            own = task.copied()
-            judge = Judge(own)
-            best = Best(judge, advance)
+            bests = [Best(Judge(task.copied()), advance) for task in tasks]
             with torch.enable_grad():
-                self.run(own, judge, best)
+                self.run_together(bests)
             if self._foreign:
-                self._check_model_kept(task)
-            return self._judged(Judge(task), best)
+                for task in tasks:
+                    self._check_model_kept(task)
+            return [self._judged(Judge(task), best) for task, best in zip(tasks, bests, strict=True)]
 
     @property
     def _foreign(self) -> bool:
@@ -284,6 +303,7 @@ class Attack(ABC):
             history=torch.stack(best.history) if self.history else None,
             details=best.details,
             rejected=best.judge.rejected + judge.rejected,
+            notes=tuple(best.notes),
         )
 
 

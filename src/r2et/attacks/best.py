@@ -25,6 +25,7 @@ class Best:
         iteration: how many sets of iterates were handed in.
         history: P@k at each iteration, the clean input first, (N,) each; empty unless the attack records it.
         details: what else an attack has to tell, by name, each (N, ...).
+        notes: what a reader of the figures must know about the search, each once, in order.
     """
 
     def __init__(self, judge: Judge, advance: Callable[[int], None] | None = None) -> None:
@@ -37,6 +38,7 @@ class Best:
         self.iteration = 0
         self.history: list[Tensor] = [self.precision] if task.attack.history else []
         self.details: dict[str, Tensor] | None = None
+        self.notes: dict[str, None] = {}
 
     def submit(self, evaluation: Evaluation) -> Tensor:
         """Hand in the iterates of one iteration: the best feasible one of each row is remembered.

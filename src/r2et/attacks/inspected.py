@@ -3,6 +3,7 @@
 import warnings
 from functools import cached_property
 
+import torch
 from torch import Tensor, nn
 
 from r2et import validate
@@ -51,7 +52,8 @@ class InspectedModel:
         """The model whose slopes are followed: a softplus copy of a piecewise-linear net, or the net itself.
 
         Args:
-            beta: sharpness of the copy; None = 10 for a piecewise-linear net, no copy for a smooth one.
+            beta: sharpness of the copy; None = 10 for a piecewise-linear net, no copy for a smooth one. A net in
+                which nothing is sharper than that is its own copy.
         """
         if beta is None and not self.piecewise_linear:
             return self.model
@@ -63,10 +65,15 @@ class InspectedModel:
     def _smoothed(self, beta: float) -> nn.Module:
         copy = validate.smooth(self.model, beta)
         # what a copy leaves as it is does not depend on its sharpness
-        if not self._surrogates and validate.piecewise_linear(copy, self.few):
+        if not self._surrogates and self.piecewise_linear and validate.piecewise_linear(copy, self.few):
             warnings.warn(
                 "the model has piecewise-linear layers that r2et.validate.smooth cannot replace: attacks see no "
                 "curvature there, and its explanations look more stable than they are",
                 stacklevel=3,
             )
-        return copy
+        return self.model if self._same(copy) else copy
+
+    def _same(self, copy: nn.Module) -> bool:
+        """Whether a copy has the outputs of the model: nothing in it was replaced."""
+        with torch.no_grad():
+            return torch.equal(self.model(self.few.clone()), copy(self.few.clone()))

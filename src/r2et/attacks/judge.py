@@ -85,7 +85,8 @@ class Judge:
         attack = task.attack
         sums = bool(task.reach.groups or task.reach.equal)
         inside = None if task.reach.everywhere else task.inside
-        self.limits = Limits(task.x, attack.radius, attack.norm, attack.cap, inside, sums=sums)
+        radius = attack.radius if task.radii is None else task.radii
+        self.limits = Limits(task.x, radius, attack.norm, attack.cap, inside, sums=sums)
         self._other_targets = self._other_classes()
 
     @property

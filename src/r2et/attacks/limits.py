@@ -19,7 +19,7 @@ class Limits:
 
     Args:
         start: the clean inputs (N, *features).
-        radius: of the budget.
+        radius: of the budget; a number, or one for each row (N,).
         norm: of the budget.
         cap: L-infinity budget on top; None = none.
         inside: the nearest inputs in the domain, from iterates (N, *features); None = everything is in it.
@@ -35,7 +35,7 @@ class Limits:
     def __init__(
         self,
         start: Tensor,
-        radius: float,
+        radius: float | Tensor,
         norm: Norm,
         cap: float | None = None,
         inside: Callable[[Tensor], Tensor] | None = None,

@@ -27,6 +27,7 @@ class AttackResult:
         details: what else an attack has to tell, by name, each (N, ...): see the attack. None for most of them.
         rejected: how many iterates of the batch were refused, by reason: not finite, outside the budget or the
             domain, or without a finite explanation.
+        notes: what a reader of the figures must know about the search.
     """
 
     x: Tensor
@@ -39,11 +40,13 @@ class AttackResult:
     history: Tensor | None = None
     details: dict[str, Tensor] | None = None
     rejected: Counter[str] = field(default_factory=Counter)
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return (
             f"AttackResult(rows={len(self.x)}, mean precision={float(self.precision.mean()):.4f}, "
-            f"kept={float(self.kept.float().mean()):.1%}, mean distance={float(self.distance.mean()):.4g})"
+            f"kept={float(self.kept.float().mean()):.1%}, mean distance={float(self.distance.mean()):.4g}"
+            f"{''.join(f'; {note}' for note in self.notes)})"
         )
 
 
@@ -64,6 +67,7 @@ def joined(results: list[AttackResult]) -> AttackResult:
         history=_side_by_side(histories) if histories else None,
         details=details,
         rejected=sum((result.rejected for result in results), Counter()),
+        notes=tuple(dict.fromkeys(note for result in results for note in result.notes)),
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 #: further predictions that must not change: inputs (N, *features) to a list of logits (N, C) each
 Predictions = Callable[[Tensor], Sequence[Tensor]]
 
+#: what a task holds for each of its rows
+TENSORS = ("x", "logits", "target", "before")
+
 
 @dataclass(frozen=True, eq=False)
 class Task:
@@ -40,6 +43,8 @@ class Task:
         reach: what may be perturbed, under the threat.
         seed: of everything that is drawn.
         inspected: what is known about the model beside its values; shared by all tasks of one call.
+        radii: the budget of each row (N,), for rows that are attacked at radii of their own; None = that of the
+            attack for all of them.
     """
 
     attack: "Attack"
@@ -51,6 +56,7 @@ class Task:
     reach: Reach
     seed: int
     inspected: InspectedModel
+    radii: Tensor | None = None
 
     @classmethod
     def prepare(
@@ -92,13 +98,26 @@ class Task:
             raise InputError(f"the task was prepared for {mine!r}, and {type(attack).__name__} attacks {other!r}")
         if rows is None:
             return replace(self, attack=attack)
-        parts = {name: getattr(self, name)[rows] for name in ("x", "logits", "target", "before")}
-        return replace(self, attack=attack, **parts)
+        parts = {name: getattr(self, name)[rows] for name in TENSORS}
+        radii = None if self.radii is None else self.radii[rows]
+        return replace(self, attack=attack, radii=radii, **parts)
+
+    @classmethod
+    def together(cls, tasks: Sequence["Task"]) -> "Task":
+        """The rows of several tasks of one model as one, each with the radius of its own attack."""
+        parts: dict[str, Any] = {name: torch.cat([getattr(task, name) for task in tasks]) for name in TENSORS}
+        return replace(tasks[0], radii=torch.cat([task.budget for task in tasks]), **parts)
 
     def copied(self) -> "Task":
         """With tensors of its own: whoever writes to them changes nobody else's."""
-        parts = {name: getattr(self, name).clone() for name in ("x", "logits", "target", "before")}
-        return replace(self, **parts)
+        return replace(self, **{name: getattr(self, name).clone() for name in TENSORS})
+
+    @cached_property
+    def budget(self) -> Tensor:
+        """The radius of each row, (N,)."""
+        if self.radii is not None:
+            return self.radii
+        return torch.full((len(self.x),), self.attack.radius, dtype=self.x.dtype, device=self.x.device)
 
     @cached_property
     def top(self) -> Tensor:
@@ -127,24 +146,27 @@ class Task:
 
     def project(self, x: Tensor) -> Tensor:
         """The iterates inside the budget and within reach; whole numbers are rounded when they are judged."""
-        cap, radius = self.attack.cap, self.attack.radius
+        budget = rowwise(self.budget, x)
+        cap = self._cap(budget)
         delta = x - self.x
         if cap is not None:
-            delta = delta.clamp(-cap, cap)
-        if self.attack.norm == "linf":
-            delta = delta.clamp(-radius, radius)
-            cap = radius if cap is None else min(cap, radius)
+            delta = torch.minimum(torch.maximum(delta, -cap), cap)
         delta = self.inside(self.x + delta) - self.x
         if cap is not None and self.reach.groups:
             # keeping a sum may have lengthened a component
-            largest = delta.flatten(start_dim=1).abs().amax(1)
-            delta = delta * rowwise((cap / largest.clamp_min(cap)).to(x.dtype), x)
+            largest = rowwise(delta.flatten(start_dim=1).abs().amax(1), x)
+            delta = delta * (cap / torch.maximum(largest, cap))
         if self.attack.norm == "linf":
             return self.inside(self.x + delta)
         length = delta.flatten(start_dim=1).norm(dim=1)
-        factor = (radius / length.clamp_min(radius)).to(x.dtype)
+        factor = budget / torch.maximum(rowwise(length, x), budget)
         # shrinking towards the clean input leaves the domain by rounding at most
-        return self.inside(self.x + delta * rowwise(factor, x))
+        return self.inside(self.x + delta * factor)
+
+    def _cap(self, budget: Tensor) -> Tensor | None:
+        """How far one feature may move, in the shape of the budget; None = the length of the step decides."""
+        cap, linf = self.attack.cap, self.attack.norm == "linf"
+        return (budget if linf else None) if cap is None else budget.clamp_max(cap) if linf else budget * 0 + cap
 
     def inside(self, x: Tensor) -> Tensor:
         """The nearest inputs within reach, whatever the budget; whole numbers may still be broken."""
@@ -157,12 +179,12 @@ class Task:
         """Iterates whose whole numbers are whole: to the nearest, or towards x where that leaves the budget."""
         if self.reach.unit is None:
             return x
-        inputs, radius = self.attack.explainer.inputs, self.attack.radius * (1 + tolerance(x.dtype))
+        inputs, budget = self.attack.explainer.inputs, self.budget * (1 + tolerance(x.dtype))
         flat, start = x.flatten(inputs), self.x.flatten(inputs)
         nearest, inwards = (
             self.inside(self.reach.rounded(flat, start, inwards=side).reshape(x.shape)) for side in (False, True)
         )
-        within = self.distance(nearest) <= radius
+        within = self.distance(nearest) <= budget
         if self.attack.cap is not None:
             within = within & ((nearest - self.x).flatten(start_dim=1).abs().amax(1) <= self.attack.cap)
         return torch.where(rowwise(within, x), nearest, inwards)

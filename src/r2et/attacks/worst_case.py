@@ -1,25 +1,38 @@
 """The number to report: the worst that a fixed, versioned set of attacks finds for each input."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
 from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
 
 from r2et.attacks.attack import ATTACKS, Attack
 from r2et.attacks.best import Best
 from r2et.attacks.boundary import BoundaryAttack
 from r2et.attacks.judge import Judge
 from r2et.attacks.minimal import MinimalFlip
+from r2et.attacks.next_feature import NextFeatureAttack, check_starts
 from r2et.attacks.pgd import ERAttack, MSEAttack
+from r2et.attacks.random_search import RandomSearchAttack
 from r2et.attacks.task import Task
 from r2et.errors import InputError
 from r2et.numerics.values import check_choice, quoted
 
 Budget = Literal["fast", "standard", "thorough"]
+Version = Literal[1, 2]
 #: steps of ERAttack and of each BoundaryAttack, and restarts of the latter
 EFFORT: dict[str, tuple[int, int, int]] = {
     "fast": (50, 30, 1),
     "standard": (200, 100, 2),
     "thorough": (1000, 300, 5),
+}
+#: of version 2: steps, restarts, hops and searches that hop; draws and rounds without gradients
+SEARCHES: dict[str, tuple[int, int, int, int, int, int]] = {
+    "fast": (20, 4, 1, 2, 50, 5),
+    "standard": (50, 32, 4, 16, 1000, 20),
+    "thorough": (100, 64, 8, 32, 2000, 50),
 }
 #: softplus sharpness of the surrogates of piecewise-linear nets
 BETAS: dict[str, tuple[float, ...]] = {
@@ -32,8 +45,12 @@ BETAS: dict[str, tuple[float, ...]] = {
 @ATTACKS.register("worst-case")
 @dataclass(frozen=True, kw_only=True)
 class WorstCase(Attack):
-    """The sample-wise minimum of P@k over ERAttack, MSEAttack, BoundaryAttack (both losses, several surrogates and
-    restarts) and MinimalFlip. Rows that have lost all of their top-k features are not attacked again.
+    """For each input the lowest P@k that a fixed set of attacks finds.
+
+    Version 2 is NextFeatureAttack, RandomSearchAttack and, for rows that neither has flipped, MinimalFlip; all
+    radii of a call are searched together. Version 1, of older records, is ERAttack, MSEAttack, BoundaryAttack
+    (both losses, several surrogates and restarts) and MinimalFlip. Rows that have lost all of their top-k features
+    are not attacked again.
 
     The set of attacks is fixed by `recipe` and `budget`, so that figures stay comparable: quote both. `steps` does
     not apply.
@@ -42,37 +59,46 @@ class WorstCase(Attack):
         budget: "fast", "standard" or "thorough".
         members: attacks in place of the recipe's: names, `package.module:Class`, classes, or objects; "worst-case"
             is the recipe itself. They get k, radius, norm, explainer and so on from here.
+        version: of the recipe, 1 or 2.
+        starts: further inputs (M, *features), such as training rows, towards which version 2 begins some searches;
+            None = random points only.
 
     >>> import torch
     >>> model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
     >>> attack = WorstCase(k=2, radius=0.5, budget="fast")
     >>> attack.recipe, attack(model, torch.randn(4, 6)).x.shape
-    ('WorstCase-1', torch.Size([4, 6]))
+    ('WorstCase-2', torch.Size([4, 6]))
     >>> WorstCase(k=2, radius=0.5, members=["worst-case", BoundaryAttack]).recipe
-    'WorstCase of WorstCase-1, BoundaryAttack'
+    'WorstCase of WorstCase-2, BoundaryAttack'
     """
 
     budget: Budget = "standard"
     members: Sequence[str | type[Attack] | Attack] | None = None
+    version: Version = 2
+    starts: Tensor | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("budget", self.budget, get_args(Budget))
+        if self.version not in get_args(Version) or isinstance(self.version, bool):
+            raise InputError(f"version must be 1 or 2, got {quoted(self.version)}")
+        check_starts(self.starts)
         if self.keep != "best":
             raise InputError(f"WorstCase keeps the prediction by definition; keep={self.keep!r} is not supported")
         if self.members is not None:
             object.__setattr__(self, "members", self._built(self.members))
 
     def __repr__(self) -> str:
-        # the recipe's reads as it did before there were members: audits and records quote it
-        shown = [entry.name for entry in fields(self) if entry.name != "members" or self.members is not None]
+        # version 1 reads as it did before there were others: audits and records quote it
+        usual = {"members": None, "version": 1}
+        shown = [e.name for e in fields(self) if e.repr and getattr(self, e.name) != usual.get(e.name, _UNUSUAL)]
         return f"WorstCase({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
     @property
     def recipe(self) -> str:
         """Name and version of the set of attacks."""
         if self.members is None:
-            return "WorstCase-1"
+            return f"WorstCase-{self.version}"
         own = [member.recipe if isinstance(member, WorstCase) else type(member).__name__ for member in self._own]
         return f"WorstCase of {', '.join(own)}"
 
@@ -93,7 +119,7 @@ class WorstCase(Attack):
 
     def _member(self, attack: str | type[Attack] | Attack) -> Attack:
         recipe = not isinstance(attack, Attack) and ATTACKS.find(attack).thing is WorstCase
-        own = {"budget": self.budget} if recipe else {}
+        own = {"budget": self.budget, "version": self.version, "starts": self.starts} if recipe else {}
         member: Attack = ATTACKS.create(attack, **self._shared, keep="best", **own)
         return member
 
@@ -105,6 +131,9 @@ class WorstCase(Attack):
         """The members, or the attacks of the recipe for a net with or without second derivatives."""
         if self.members is not None:
             return list(self._own)
+        return self._second() if self.version == 2 else self._first(piecewise=piecewise)
+
+    def _first(self, *, piecewise: bool) -> list[Attack]:
         plain, steps, restarts = EFFORT[self.budget]
         shared = self._shared
         recipe: list[Attack] = [
@@ -113,20 +142,65 @@ class WorstCase(Attack):
         ]
         recipe.append(BoundaryAttack(**shared, steps=steps, loss="soft", restarts=1))
         recipe += [ERAttack(**shared, steps=plain), MSEAttack(**shared, steps=plain)]
-        if self.norm == "l2":
-            recipe.append(MinimalFlip(**shared))
-        return recipe
+        return [*recipe, *self._nearest()]
+
+    def _second(self) -> list[Attack]:
+        steps, restarts, hops, hop_restarts, draws, rounds = SEARCHES[self.budget]
+        search = NextFeatureAttack(
+            **self._shared,
+            steps=steps,
+            restarts=restarts,
+            hops=hops,
+            hop_restarts=hop_restarts,
+            starts=self.starts,
+        )
+        return [search, RandomSearchAttack(**self._shared, steps=draws, rounds=rounds), *self._nearest()]
+
+    def _nearest(self) -> list[Attack]:
+        return [MinimalFlip(**self._shared)] if self.norm == "l2" else []
 
     def run(self, task: Task, judge: Judge, best: Best) -> None:
-        """Attack with each member what the ones before it have left."""
-        for attack in self.attacks(piecewise=task.inspected.piecewise_linear):
-            rows = (best.precision > 0).nonzero().squeeze(1)
-            if not len(rows):
-                return
-            result = attack.attack(task.for_attack(attack, rows), best.advance)
+        """Attack at one radius."""
+        self.run_together([best])
+
+    def run_together(self, bests: Sequence[Best]) -> None:
+        """Attack with each member what the ones before it have left, at all radii."""
+        for member in self.attacks(piecewise=bests[0].judge.task.inspected.piecewise_linear):
+            left = [(best, rows) for best in bests if len(rows := self._left(best, member))]
+            if left:
+                self._run_member(member, left)
+            if self.version == 2:
+                _count_at_larger_radii(bests)
+
+    def _left(self, best: Best, member: Attack) -> Tensor:
+        """The rows that a member attacks, int64 (M,)."""
+        # a nearest flip displaces no more than what has flipped the row
+        unflipped = self.version == 2 and self.members is None and member.nearest
+        return (best.precision == 1 if unflipped else best.precision > 0).nonzero().squeeze(1)
+
+    def _run_member(self, member: Attack, left: Sequence[tuple[Best, Tensor]]) -> None:
+        tasks = []
+        for best, rows in left:
+            task = best.judge.task
+            tasks.append(task.for_attack(replace(member, radius=task.attack.radius), rows))
+        results = member.attack_together(tasks, left[0][0].advance)
+        for (best, rows), result in zip(left, results, strict=True):
             if result.history is not None:
                 lines = result.history[1:]
                 best.history += [best.precision.index_copy(0, rows, line) for line in lines]
-            judge.rejected.update(result.rejected)
+            best.judge.rejected.update(result.rejected)
+            best.notes.update(dict.fromkeys(result.notes))
             best.adopt(rows, result.x, result.first_flip)
-            best.iteration += attack.iterations()
+            best.iteration += member.iterations()
+
+
+def _count_at_larger_radii(bests: Sequence[Best]) -> None:
+    """What was found at a radius counts at the next larger one, if both are of the same rows."""
+    for smaller, larger in pairwise(bests):
+        if smaller.x.shape == larger.x.shape and torch.equal(smaller.judge.task.x, larger.judge.task.x):
+            rows = (smaller.precision < larger.precision).nonzero().squeeze(1)
+            larger.adopt(rows, smaller.x[rows], torch.full_like(rows, -1))
+
+
+#: what no setting is
+_UNUSUAL = object()

@@ -20,8 +20,8 @@ def smooth(model: nn.Module, beta: float = 5.0) -> nn.Module:
 
     With relu(z) -> softplus(z), LeakyReLU a z + (1 - a) relu(z) and ReLU6 or Hardtanh
     low + relu(z - low) - relu(z - high) follow. As beta grows the outputs converge to the model's, at a rate of
-    1 / beta; a small beta changes predictions, so fine-tune the copy. PReLU, RReLU, max-pooling and nn.RNN with
-    nonlinearity="relu" are left as they are; `check` reports them.
+    1 / beta; a small beta changes predictions, so fine-tune the copy. A Softplus that is sharper than beta gets
+    beta. PReLU, RReLU, max-pooling and nn.RNN with nonlinearity="relu" are left as they are; `check` reports them.
 
     Names, values and sharing of parameters, buffers and layers stay, and so do the training flags. A model that
     calls F.relu, torch.relu, h.relu_() and the like in a forward of its own comes back inside a module that swaps
@@ -64,10 +64,12 @@ def _swap_layers(model: nn.Module, beta: float) -> nn.Module:
     return swap(model) if type(model) in _LAYERS else model
 
 
-_LAYERS = (nn.ReLU, nn.LeakyReLU, nn.PReLU, nn.ReLU6, nn.Hardtanh)
+_LAYERS = (nn.ReLU, nn.LeakyReLU, nn.PReLU, nn.ReLU6, nn.Hardtanh, nn.Softplus)
 
 
 def _smooth_layer(layer: nn.Module, beta: float) -> nn.Module:
+    if isinstance(layer, nn.Softplus):
+        return layer if layer.beta <= beta else nn.Softplus(beta)
     if isinstance(layer, nn.LeakyReLU):
         return SmoothLeakyReLU(layer.negative_slope, beta)
     if isinstance(layer, nn.PReLU):
@@ -166,12 +168,17 @@ def _hardtanh_call(
     return _clamp(z, min_val, max_val, beta)
 
 
+def _softplus_call(z: Tensor, sharpness: float, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    return F.softplus(z, min(beta, sharpness), threshold)
+
+
 #: by the name of the torch function, without the underscore of its in-place form; arguments as it takes them
 _CALLS: dict[str, Callable[..., Tensor]] = {
     "relu": _relu_call,
     "leaky_relu": _leaky_call,
     "relu6": _relu6_call,
     "hardtanh": _hardtanh_call,
+    "softplus": _softplus_call,
 }
 
 

@@ -29,7 +29,7 @@ def masking(studied: StudiedModel, rows: int, directions: int = 5000, budget: Bu
     generator = torch.Generator().manual_seed(0)
     random = unit(torch.randn(directions, *x.shape[1:], generator=generator))
     others = studied.data.train.x[:directions]
-    attacked = WorstCase(**shared, budget=budget)(studied.model, x, seed=1)
+    attacked = WorstCase(**shared, budget=budget, version=1)(studied.model, x, seed=1)
     figures = {
         f"WorstCase {budget}": float(attacked.precision.mean()),
         "random directions": float(_worst(studied, x, lambda row: random).mean()),

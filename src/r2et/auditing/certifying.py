@@ -7,7 +7,7 @@ from r2et.certificates import Certificate
 from r2et.certificates.choice import certify_within
 from r2et.domain import Reach
 from r2et.errors import InputError
-from r2et.explainers import Explainer
+from r2et.explainers import ColumnEffects, Explainer
 from r2et.numerics.autograd import forward
 from r2et.numerics.twins import twin
 
@@ -36,6 +36,9 @@ class Certifier:
     def _plan(self, x: Tensor) -> None:
         neurons, rows = _neurons(self.model, x[:1]), len(x)
         size = x[0].numel() * neurons
+        if isinstance(self.explainer, ColumnEffects):
+            # each row is enclosed together with those that it is compared with
+            size *= 1 + self.explainer.variants(x[:1])[1].shape[1]
         self.reason = ""
         if size > DEAR:
             self.reason = (

@@ -14,7 +14,7 @@ from r2et.domain import Domain, Reach, Threat, under_threat
 from r2et.enclosure.network import Network
 from r2et.enclosure.problems import Problem, Reading, why_not
 from r2et.errors import InputError, ModelError
-from r2et.explainers import Explainer, Gradient, SmoothGrad
+from r2et.explainers import ColumnEffects, Explainer, Gradient, SmoothGrad
 from r2et.numerics.checks import check_inputs, check_logits
 from r2et.numerics.preflight import check_module, dtype_mismatch, measuring
 from r2et.numerics.values import check_choice, check_chunk_size, check_flag, check_kind
@@ -246,6 +246,8 @@ def _explained_by(explainer: Explainer) -> str:
             f"seed {explainer.seed})"
         )
     order = "signed value" if explainer.reduce == "signed" else "magnitude"
+    if isinstance(explainer, ColumnEffects):
+        return f"the effects of {len(explainer.columns)} columns on the {explainer.score}, by {order}"
     same = " (the log-odds rank in the same way)" if explainer.score == "probability" else ""
     return f"the {name} of the {explainer.score}{same}, by {order}"
 

@@ -17,8 +17,8 @@ SHORT = 1e-7
 
 def piecewise_radii(attributions: Attributions, pairs: FeaturePairs) -> Tensor:
     """The radius to which each functional is certainly positive, (N, D): the larger one of two bounds."""
-    hinges = hinge_distances(attributions.network, attributions.points)
-    hinges = hinges.reshape(len(attributions.x), -1)
+    distances = [hinge_distances(attributions.network, points) for points in attributions.all_points]
+    hinges = torch.cat([part.reshape(len(attributions.x), -1) for part in distances], 1)
     return torch.maximum(region_radii(attributions, pairs, hinges), interval_radii(attributions, pairs, hinges))
 
 
@@ -35,7 +35,8 @@ def interval_radii(attributions: Attributions, pairs: FeaturePairs, hinges: Tens
 
     With D' the slopes at x + delta and p the derivative of the score by the logits,
     g(x + delta) - g(x) = [J(D') - J(D)]^T p(x) + J(D')^T [p(x + delta) - p(x)]: the first part is enclosed with p
-    held at its value, the second is at most ||delta|| times a bound of ||J^T p' J||.
+    held at its value, the second is at most ||delta|| times a bound of ||J^T p' J||. Differences of scores, where
+    an attribution is one, are continuous: they fall no faster than their enclosed gradients, of any choice, allow.
     """
     enclosed = attributions.on_balls(_times(hinges))
     times = enclosed.times.unsqueeze(1)
@@ -60,6 +61,7 @@ def interval_radii(attributions: Attributions, pairs: FeaturePairs, hinges: Tens
             tangents = enclosed.tangents(i[:, piece], a[:, piece], j[:, piece], b[:, piece])
             bounds.append(tangents @ center - tangents.abs() @ radius)
         lower = torch.cat(bounds, 1) - pairs.ties.gather(1, numbers).unsqueeze(2)
+        lower = lower + enclosed.drifted(i, a, j, b)
         if attributions.times_input:
             i, a, j, b = pairs.select(numbers)
             moves = attributions.moves
@@ -81,12 +83,12 @@ def interval_radii(attributions: Attributions, pairs: FeaturePairs, hinges: Tens
 
     def together(numbers: Tensor) -> Tensor:
         i, a, j, b = scaled(numbers)
-        turn = pick(enclosed.hessian_rows, i) * a.abs().unsqueeze(2)
-        turn = turn + pick(enclosed.hessian_rows, j) * b.abs().unsqueeze(2)
+        turn = pick(enclosed.turn_rows, i) * a.abs().unsqueeze(2)
+        turn = turn + pick(enclosed.turn_rows, j) * b.abs().unsqueeze(2)
         return last(values(numbers) - times * turn)
 
     def alone(numbers: Tensor) -> Tensor:
-        return last(values(numbers) - times * enclosed.hessian_slopes(*scaled(numbers)))
+        return last(values(numbers) - times * enclosed.turns(*scaled(numbers)))
 
     numbers = torch.arange(pairs.values.shape[1], device=times.device).expand(len(times), -1)
     size = max(1, 2**21 // (len(times) * times.shape[2]))

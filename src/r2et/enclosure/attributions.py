@@ -13,6 +13,8 @@ from r2et.enclosure.network import INPUT, ROUNDING, SMALLEST, Network
 
 #: entries of the largest tensor that is kept for a group of functionals: larger ones leave the processor's cache
 ENTRIES_AT_ONCE = 2**17
+#: i, a, j, b of functionals a e_i + b e_j, each (N, D)
+Functionals = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 class Attributions:
@@ -84,11 +86,25 @@ class Attributions:
 
     def slopes_at_x(self) -> Tensor:
         """The derivative of e at x by the features that move, 0 by the others, (N, n, n)."""
-        tangents = self.network.base.T.expand(len(self.points), -1, -1)
+        tangents = self.directions.expand(len(self.points), -1, -1)
         hessian = self.mean(self._start.product(tangents)).center @ self.network.moving
         if not self.times_input:
             return hessian
         return self.x.unsqueeze(2) * hessian + torch.diag_embed(self.gradient * self.moves)
+
+    @cached_property
+    def directions(self) -> Tensor:
+        """base @ d of the direction d along which each attribution is a slope, (n, K)."""
+        return self.network.base.T
+
+    @property
+    def all_points(self) -> tuple[Tensor, ...]:
+        """Everywhere the network is looked at, a number of points for each input each."""
+        return (self.points,)
+
+    def read(self) -> Tensor:
+        """e at x by the enclosed network, (N, n)."""
+        return self.gradient * self.x if self.times_input else self.gradient
 
     @cached_property
     def moves(self) -> Tensor:
@@ -96,7 +112,7 @@ class Attributions:
         movable = self.network.movable
         return self.x.new_ones(self.x.shape[1]) if movable is None else movable.to(self.x)
 
-    def on_balls(self, times: Tensor, frozen: bool = False, tilted: bool = False) -> "Enclosed":
+    def on_balls(self, times: Tensor, *, frozen: bool = False, tilted: bool = False) -> "Enclosed":
         """Enclosures on the balls of radii `times` (N, T), in increasing order.
 
         Args:
@@ -104,7 +120,7 @@ class Attributions:
             frozen: take every slope as the backward pass takes it at x, which holds inside one linear region.
             tilted: use tilted bands as well, which are closer and cost more.
         """
-        return Enclosed(self, times, frozen, tilted)
+        return Enclosed(self, times, frozen=frozen, tilted=tilted)
 
     def mean(self, box: Box) -> Box:
         """The mean over the copies of each input."""
@@ -116,7 +132,7 @@ class Attributions:
 class Enclosed:
     """Bounds on the balls of radii `times` (N, T) around each input of `of`."""
 
-    def __init__(self, of: Attributions, times: Tensor, frozen: bool, tilted: bool) -> None:
+    def __init__(self, of: Attributions, times: Tensor, *, frozen: bool, tilted: bool) -> None:
         self.of, self.times, self.tilted = of, times, tilted
         self.steps = times.diff(dim=1, prepend=torch.zeros_like(times[:, :1]))
         repeated = times.repeat_interleave(of.copies, 0)
@@ -142,9 +158,9 @@ class Enclosed:
         return self.slopes(*self._features()) if self.of.times_input else self.hessian_rows
 
     def _features(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        x = self.of.x
-        numbers = torch.arange(x.shape[1], device=x.device).expand(len(x), -1)
-        return numbers, torch.ones_like(x), numbers, torch.zeros_like(x)
+        values = self.of.values
+        numbers = torch.arange(values.shape[1], device=values.device).expand(len(values), -1)
+        return numbers, torch.ones_like(values), numbers, torch.zeros_like(values)
 
     def slopes(self, i: Tensor, a: Tensor, j: Tensor, b: Tensor) -> Tensor:
         """Upper bounds of ||grad (a e_i + b e_j)|| on each ball, (N, D, T), for functionals (N, D)."""
@@ -167,20 +183,29 @@ class Enclosed:
             return i.new_zeros(*i.shape, len(self.balls), dtype=a.dtype)
         norms = []
         for piece in self.pieces(i.shape[1]):
-            tangent = self.tangents(i[:, piece], a[:, piece], j[:, piece], b[:, piece])
-            repeated = tangent.repeat_interleave(self.of.copies, 0)
+            functionals = i[:, piece], a[:, piece], j[:, piece], b[:, piece]
             added = None if shift is None else (shift[0][:, piece], shift[1][:, piece])
-            norms.append(torch.stack([self._norm(ball, repeated, added) for ball in self.balls], 2))
+            norms.append(torch.stack([self._norm(n, functionals, added) for n in range(len(self.balls))], 2))
         return torch.cat(norms, 1)
 
-    def _norm(self, ball: Ball, tangent: Tensor, shift: tuple[Tensor, Tensor] | None) -> Tensor:
-        """An upper bound of ||H d + shift|| on a ball, (N, D), for tangents (N * copies, D, K)."""
-        plain = norm_bound(self.of.network, self.of.mean(ball.product(tangent)), shift)
+    def _norm(self, number: int, functionals: Functionals, shift: tuple[Tensor, Tensor] | None) -> Tensor:
+        """An upper bound of ||H d + shift|| on a ball, by its number, for functionals (N, D), (N, D)."""
+        tangent = self.tangents(*functionals).repeat_interleave(self.of.copies, 0)
+        plain = norm_bound(self.of.network, self._vectors(number, tangent, functionals), shift)
         if not self.tilted:
             return plain
-        box, tilt = ball.tilted_product(tangent)
-        tilts = self.of.mean(Box(tilt, tilt)).center, ball.time[:: self.of.copies].unsqueeze(1)
-        return torch.minimum(plain, norm_bound(self.of.network, self.of.mean(box), shift, tilts))
+        box, tilt = self._tilted_vectors(number, tangent, functionals)
+        tilts = tilt, self.times[:, number].unsqueeze(1)
+        return torch.minimum(plain, norm_bound(self.of.network, box, shift, tilts))
+
+    def _vectors(self, number: int, tangent: Tensor, functionals: Functionals) -> Box:
+        """The box of v with base^T v the gradient of functionals (N, D) on a ball, (N, D, K)."""
+        return self.of.mean(self.balls[number].product(tangent))
+
+    def _tilted_vectors(self, number: int, tangent: Tensor, functionals: Functionals) -> tuple[Box, Tensor]:
+        """The same around a tilt, (N, D, K) each."""
+        box, tilt = self.balls[number].tilted_product(tangent)
+        return self.of.mean(box), self.of.mean(Box(tilt, tilt)).center
 
     def pieces(self, count: int) -> list[slice]:
         """Slices of functionals, few enough that what is kept for one slice stays small."""
@@ -189,9 +214,22 @@ class Enclosed:
         return [slice(start, start + size) for start in range(0, count, size)]
 
     def tangents(self, i: Tensor, a: Tensor, j: Tensor, b: Tensor) -> Tensor:
-        """base @ (a e_i + b e_j), (N, D, K)."""
-        columns = self.of.network.base.T
+        """base @ (a d_i + b d_j) for the directions d of two attributions, (N, D, K)."""
+        columns = self.of.directions
         return columns[i] * a.unsqueeze(2) + columns[j] * b.unsqueeze(2)
+
+    def drifted(self, i: Tensor, a: Tensor, j: Tensor, b: Tensor) -> Tensor | float:
+        """Lower bounds of what of functionals (N, D) is no slope of the score, on each ball, (N, D, T)."""
+        return 0.0
+
+    def turns(self, i: Tensor, a: Tensor, j: Tensor, b: Tensor) -> Tensor:
+        """Upper bounds of ||H d|| for the slopes in functionals (N, D) on each ball, (N, D, T)."""
+        return self.hessian_slopes(i, a, j, b)
+
+    @cached_property
+    def turn_rows(self) -> Tensor:
+        """The same for single attributions, (N, n, T)."""
+        return self.turns(*self._features())
 
     def error_of(self, i: Tensor, a: Tensor, j: Tensor, b: Tensor) -> Tensor:
         """How much a e_i + b e_j may differ between the model and its enclosure, on each ball, (N, D, T)."""

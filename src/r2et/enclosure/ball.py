@@ -143,6 +143,17 @@ class Ball:
         if number in self.network.blocks:
             result.add(number, bent.mapped(head.rows, head.rows.abs()))
 
+    def tilted_cotangent(self) -> tuple[Box, Tensor]:
+        """`cotangent` as a box and a tilt w: the gradient is base^T (v + w * (base @ delta)), (N, K) each."""
+        center, radius = (part.clone() for part in self.cotangent)
+        tilt = torch.zeros_like(center)
+        for number, (_, slope) in self._bands.items():
+            block, pull = self.network.blocks[number], self.pulls[number]
+            band = slope.times(pull)
+            center[:, block], tilt[:, block] = band.center, band.tilt
+            radius[:, block] = band.radius + pull.radius * self.slopes[number].magnitude
+        return Box(center, radius), tilt
+
     def gradient(self) -> Box:
         """As `cotangent`, with the derivative of the score by the outputs held at its value at x."""
         head = self.head

@@ -7,20 +7,21 @@ import torch
 from torch import Tensor, nn
 
 from r2et.enclosure.attributions import Attributions
+from r2et.enclosure.column_effects import ColumnAttributions, Variants
 from r2et.enclosure.feature_pairs import FeaturePairs
 from r2et.enclosure.head import head
 from r2et.enclosure.network import Network
 from r2et.enclosure.reading import extract
 from r2et.errors import ModelError
-from r2et.explainers import Explainer, Gradient, GradientTimesInput, SmoothGrad
+from r2et.explainers import ColumnEffects, Explainer, Gradient, GradientTimesInput, SmoothGrad
 from r2et.numerics.memory import at_once
 from r2et.numerics.modes import copied
 from r2et.numerics.values import check_k
-from r2et.scores import Score, runner_up_class
+from r2et.scores import Score, runner_up_class, score
 from r2et.validate.tracing import check_traceable
 
 #: the explainers whose derivatives can be enclosed; a subclass may explain something else
-ENCLOSED = (Gradient, GradientTimesInput, SmoothGrad)
+ENCLOSED = (Gradient, GradientTimesInput, SmoothGrad, ColumnEffects)
 #: inputs that are certified together, at most, and how many matrices are kept of each
 ROWS_AT_ONCE, MATRICES = 64, 64
 
@@ -35,13 +36,14 @@ def why_not(explainer: Explainer, x: Tensor) -> str | None:
         return "enclosures are for models of one input (inputs=1)"
     if explainer.reduce == "abs-sum" and x.shape[1] != 1:
         return f"reduce='abs-sum' over {x.shape[1]} channels is not enclosed; 'abs' and 'signed' are"
-    if type(explainer) is SmoothGrad and explainer.score == "probability":
+    if type(explainer) in (SmoothGrad, ColumnEffects) and explainer.score == "probability":
+        does = "averages over points" if type(explainer) is SmoothGrad else "compares rows"
         return (
-            "SmoothGrad averages over points, where the probability and the log-odds rank differently, and only "
-            "log-odds, margin and logit are enclosed: ask for SmoothGrad(score='log-odds')"
+            f"{name} {does}, where the probability and the log-odds rank differently, and only "
+            f"log-odds, margin and logit are enclosed: ask for {name}(score='log-odds')"
         )
-    if type(explainer) is SmoothGrad and explainer.score == "margin":
-        return "the runner-up class may differ between the points of SmoothGrad: ask for score='log-odds'"
+    if type(explainer) in (SmoothGrad, ColumnEffects) and explainer.score == "margin":
+        return f"the runner-up class may differ between the points of {name}: ask for score='log-odds'"
     return None
 
 
@@ -85,12 +87,15 @@ class Reading:
         for parameter in exact.parameters():
             parameter.requires_grad_(False)
         network = extract(exact, x.shape[1:])
+        if isinstance(explainer, ColumnEffects):
+            # between two values of a discrete column there is no row to compare
+            numbers = explainer.columns.continuous.to(x.device)
+            movable = numbers if movable is None else numbers & movable.to(x.device)
         network = network if movable is None else network.where(movable)
         return Reading(exact, network, replace(explainer, score=certified_score(explainer)))
 
     def problems(self, x: Tensor, target: Tensor, k: int, chunk_size: int | None) -> Iterator[Problem]:
         """Chunk by chunk what is to be certified."""
-        signed = self.explainer.reduce == "signed"
         size = int(chunk_size or self._rows_at_once(x[0].numel()))
         for part, label in zip(x.detach().double().split(size), target.split(size), strict=True):
             flat = part.flatten(1)
@@ -102,6 +107,10 @@ class Reading:
                     self.explainer.attribute(self.model, part.clone().requires_grad_(), label).detach().flatten(1)
                 )
             check_k(k, values.shape[1])
+            if isinstance(self.explainer, ColumnEffects):
+                effects = self._effects(self.explainer, flat, values, label, logits)
+                yield self._checked(effects, k, logits, label, runner_up)
+                continue
             points, labels, point_logits = flat, label, logits
             if isinstance(self.explainer, SmoothGrad):
                 noise = self.explainer.noise(part.shape[1:]).to(flat).flatten(1)
@@ -111,14 +120,41 @@ class Reading:
             chosen = head(self.network, point_logits, labels, self.explainer.score, runner_up)
             times_input = isinstance(self.explainer, GradientTimesInput)
             attributions = Attributions(self.network, flat, points, chosen, values, times_input)
-            floor = attributions.floor()
-            self._check_gradient(attributions, floor)
-            yield Problem(attributions, FeaturePairs.of(values, k, signed, floor), logits, label, runner_up)
+            yield self._checked(attributions, k, logits, label, runner_up)
+
+    def _checked(
+        self, attributions: Attributions, k: int, logits: Tensor, target: Tensor, runner_up: Tensor
+    ) -> Problem:
+        floor = attributions.floor()
+        self._check_gradient(attributions, floor)
+        pairs = FeaturePairs.of(attributions.values, k, self.explainer.reduce == "signed", floor)
+        return Problem(attributions, pairs, logits, target, runner_up)
+
+    def _effects(
+        self, explainer: ColumnEffects, x: Tensor, values: Tensor, target: Tensor, logits: Tensor
+    ) -> ColumnAttributions:
+        """The effects of columns at rows x (N, n)."""
+        rows, share, column = explainer.variants(x)
+        labels = target.repeat_interleave(rows.shape[1])
+        points = rows.flatten(0, 1)
+        there = self.network.forward(points)[1]
+        score_head = head(self.network, there, labels, explainer.score)
+        variants = Variants(points, score_head, share, column, len(explainer.columns))
+        here = variants.weight * score(explainer.score, logits, target).unsqueeze(1)
+        return ColumnAttributions(
+            self.network,
+            x,
+            head(self.network, logits, target, explainer.score),
+            values,
+            columns=explainer.columns,
+            variants=variants,
+            differences=here - variants.summed(score(explainer.score, there, labels)),
+        )
 
     def _check_gradient(self, attributions: Attributions, floor: Tensor) -> None:
         """The gradient that is explained must be that of the network that is enclosed."""
-        factor = attributions.x.abs() if attributions.times_input else torch.ones_like(attributions.x)
-        read = attributions.gradient * (attributions.x if attributions.times_input else 1.0)
+        factor = attributions.x.abs() if attributions.times_input else torch.ones_like(attributions.values)
+        read = attributions.read()
         size = attributions.values.abs().amax(1, keepdim=True)
         apart = (read - attributions.values).abs() > 1e-6 * size + floor + attributions.unsure_at_x() * factor
         if apart.any():
@@ -132,6 +168,8 @@ class Reading:
     def _rows_at_once(self, features: int) -> int:
         widest = max([features, len(self.network.base), *(len(layer.bias) for layer in self.network.layers)])
         copies = self.explainer.samples if isinstance(self.explainer, SmoothGrad) else 1
+        if isinstance(self.explainer, ColumnEffects):
+            copies = 1 + self.explainer.columns.n
         return min(ROWS_AT_ONCE, at_once(features * widest * copies, copies=MATRICES))
 
     def _checked_logits(self, x: Tensor) -> tuple[Tensor, Tensor]:

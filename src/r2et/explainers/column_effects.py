@@ -86,6 +86,22 @@ class ColumnEffects(Explainer):
             parts.append(change.new_zeros(len(part), len(self.columns)).index_add(1, values.column, change))
         return torch.cat(parts)
 
+    def variants(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The rows with which rows x (N, n) are compared: those that differ from them in one discrete column.
+
+        Returns:
+            The rows (N, V, n); how much each counts (N, V), the same as x and 0 where a row has fewer; and the
+            column in which it differs, int64 (N, V).
+        """
+        values = _values_of(self.columns).to(x)
+        shares = values.shares(x)
+        most = int((shares > 0).sum(1).max()) if shares.numel() else 0
+        places = (shares > 0).int().argsort(dim=1, descending=True, stable=True)[:, :most]
+        members, pattern = values.members[places], values.pattern[places]
+        share = shares.gather(1, places)
+        differs = members & (share > 0).unsqueeze(2)
+        return torch.where(differs, pattern, x[:, None]), share, values.column[places]
+
     def spread(self, mask: Tensor, x: Tensor) -> Tensor:
         """Bring a mask of columns (N, columns) to the features of x (N, n)."""
         return mask[:, self.columns.owner.to(mask.device)]

@@ -220,8 +220,7 @@ SLOW = ("attack worst-case", "attack trust-region", "attack constrained", "attac
 ENCLOSED = ("certificate auto", "certificate deterministic", "certificate piecewise")
 ONLY = {
     **dict.fromkeys(SLOW, ("gradient", "column-effects")),
-    # nothing encloses a bend beside a smooth network; tests/certificates/test_column_effects.py has traps of column
-    # effects that can be enclosed
+    # a bend beside a smooth net is not enclosed; for column effects see tests/certificates/test_column_effects.py
     **dict.fromkeys(ENCLOSED, ("gradient", "gradient-times-input")),
     "certificate smoothing": ("gradient", "column-effects"),
     "certificate first-order": ("gradient", "column-effects"),

@@ -464,11 +464,12 @@ def test_audit_as_json_is_the_library_s(run, vanilla):
     found = run(
         "audit", vanilla, "--steps", 5, "--limit", 30, "--radii", "0.5, 1.5", "-k", 5, "--budget", "fast", "--json"
     ).json()
-    test = r2et.data.load("breast-cancer").test
+    loaded = r2et.data.load("breast-cancer")
     expected = r2et.audit(
         r2et.checkpoints.load_model(vanilla)[0],
-        test.x[:30],
-        test.y[:30],
+        loaded.test.x[:30],
+        loaded.test.y[:30],
+        domain=loaded.domain,
         k=5,
         radii=(0.5, 1.5),
         steps=5,

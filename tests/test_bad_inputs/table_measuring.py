@@ -107,8 +107,13 @@ MEASURING = [
         "row 0",
         "sum to 1",
     ),
-    row("attack: unknown threat", lambda: ER(NET, X, threat="all"), "threat 'all'", "domain, tangent, paper"),
-    row("attack: a threat without a domain", lambda: ER(NET, X, threat="tangent"), "domain="),
+    row(
+        "attacks.ERAttack: unknown threat",
+        lambda: ER(NET, X, threat="all"),
+        "threat 'all'",
+        "domain, tangent, paper",
+    ),
+    row("attacks.ERAttack: a threat without a domain", lambda: ER(NET, X, threat="tangent"), "domain="),
     # --- explainers ---------------------------------------------------------------------------------------------
     row("explainers.Explainer: x is an array", lambda: HALF(NET, X.numpy()), "ndarray", "torch.as_tensor"),
     row(

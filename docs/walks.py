@@ -256,7 +256,7 @@ def people(rows: int = 40) -> tuple[pd.DataFrame, pd.Series]:
 def small_classifier() -> r2et.StableClassifier:
     """One that is fitted in a second."""
     return r2et.StableClassifier(
-        k=2, hidden=(4,), epochs=2, settings={"gap": 0.1, "curvature": 0.1}, attack_steps=2, random_state=0
+        k=2, hidden=(4,), epochs=2, settings={"gap": 0.1, "curvature": 0.1}, random_state=0
     )
 
 

@@ -24,7 +24,8 @@ def test_a_typical_row_can_exist():
 
 def test_what_is_discrete_is_frozen():
     domain = COLUMNS.domain()
-    assert tuple(domain.frozen) == (3, 4, 5, 6, 7, 8, 9)
+    assert tuple(domain.frozen) == (6, 9)
+    assert domain.reach("domain", 10).movable.tolist() == COLUMNS.continuous.tolist()
     assert tuple(map(tuple, domain.groups)) == ((3, 4, 5), (7, 8))
 
 
@@ -77,6 +78,7 @@ def test_no_category_at_all_is_no_row_either():
 def test_features_that_are_always_the_same_are_one_column():
     columns = Columns(("age", "missing"), ((0,), (1, 2)), ("number", "flag"), ((), (0.5, 0.5)))
     columns.check_rows(torch.tensor([[0.3, 1.0, 1.0], [0.1, 0.0, 0.0]]))
+    assert columns.domain().equal == ((1, 2),)
     with pytest.raises(InputError, match=r"row 0 has no valid value of the flag 'missing'.*same"):
         columns.check_rows(torch.tensor([[0.3, 1.0, 0.0]]))
 

@@ -157,26 +157,30 @@ class Columns:
 
     def domain(self) -> Domain:
         """What may change of such a row: the numbers, without bounds; discrete columns stay as they are."""
-        groups = [
-            features
-            for features, kind in zip(self.features, self.kinds, strict=True)
-            if kind == "category" and len(features) > 1
+        together = [
+            (features, kind) for features, kind in zip(self.features, self.kinds, strict=True) if len(features) > 1
         ]
-        return Domain(frozen=(~self.continuous).nonzero().flatten().tolist(), groups=groups)
+        groups = [features for features, kind in together if kind == "category"]
+        grouped = {i for group in groups for i in group}
+        return Domain(
+            frozen=[i for i in range(self.n) if not self.continuous[i] and i not in grouped],
+            groups=groups,
+            equal=[features for features, kind in together if kind != "category"],
+        )
 
     def check_rows(self, x: Tensor) -> None:
         """Raise unless every row of x (N, n) can exist; the message names the row and the column."""
-        if x.ndim != 2 or x.shape[1] != self.n:
-            raise InputError(
-                f"the {len(self)} columns have {self.n} features, but x has shape {tuple(x.shape)}: encode the "
-                "rows as the columns say"
-            )
         check_rows_exist(x, self)
 
 
 @once
 def check_rows_exist(x: Tensor, columns: Columns) -> None:
-    """Raise unless every row of x (N, n) can exist."""
+    """Raise unless x are rows (N, n) of these columns that can exist."""
+    if x.ndim != 2 or x.shape[1] != columns.n:
+        raise InputError(
+            f"the {len(columns)} columns have {columns.n} features, but x has shape {tuple(x.shape)}: encode the "
+            "rows as the columns say"
+        )
     _check_rows(x.detach(), columns.names, columns.features, columns.kinds)
 
 
@@ -251,7 +255,7 @@ def _check_shares(name: str, kind: Kind, size: int, shares: Sequence[float]) -> 
 
 def _owners(domain: Domain, n: int) -> tuple[tuple[int, ...], ...]:
     """The features of each column, by the first of them: groups, features that are always the same, others."""
-    together = [tuple(group) for group in (*domain.groups, *getattr(domain, "equal", ()))]
+    together = [tuple(group) for group in (*domain.groups, *domain.equal)]
     taken = {i for group in together for i in group}
     return tuple(sorted([*together, *((i,) for i in range(n) if i not in taken)], key=min))
 

@@ -131,12 +131,13 @@ def test_a_model_with_attention(run, folder, tmp_path):
 def test_a_registered_data_set(run, tmp_path):
     torch.manual_seed(0)
     model = r2et.models.MLP(30, 2)
-    x = r2et.data.load("breast-cancer").test.x
+    data = r2et.data.load("breast-cancer")
+    x = data.test.x
     nets.export(model, x, tmp_path / "net.pt2")
     found = run(
         "attack", tmp_path / "net.pt2", "--data", "breast-cancer", "--attack", "er", "--steps", 2, "--json"
     )
-    result = r2et.attacks.ERAttack(k=8, radius=1.0, steps=2)(model, x, seed=0)
+    result = r2et.attacks.ERAttack(k=8, radius=1.0, steps=2)(model, x, domain=data.domain, seed=0)
     assert found.json()["attacks"][0]["precision"] == float(result.precision.mean())
 
 

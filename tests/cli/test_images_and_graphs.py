@@ -75,7 +75,8 @@ def test_attack_is_on_the_explanation_of_the_training(run, folders, name):
     ]
     preset = find_preset(loaded(name))
     attack = r2et.attacks.ERAttack(k=50, radius=preset.radius, steps=2, explainer=preset.explainer)
-    expected = attack(r2et.checkpoints.load_model(folders[name])[0], loaded(name).test.x[:3], seed=0)
+    data, model = loaded(name), r2et.checkpoints.load_model(folders[name])[0]
+    expected = attack(model, data.test.x[:3], domain=data.domain, seed=0)
     assert found["precision"] == pytest.approx(float(expected.precision.mean()))
     assert found["radius"] == preset.radius
     assert found["rows"] == 3

@@ -68,10 +68,10 @@ def test_the_whole_path(run, folder, tmp_path):
     at_80_columns(found.out.replace(str(tmp_path), ""))
     for part in ("--- plain ---", "--- hardened ---", "24 rows that training did not see", "worst case found"):
         assert part in found.out, found.out
-    assert "Are the lists about single inputs? Kappa, proven to attacked" in found.out
+    assert "Are the lists about single inputs? Kappa, proven to attacked" in " ".join(found.out.split())
     assert len([line for line in found.out.splitlines() if line.strip("│ ").startswith("by chance")]) == 3
     text = page.read_text()
-    for part in ("plain", "hardened", "job: pilot", "member"):
+    for part in ("plain", "hardened", "job", "member"):
         assert part in text
 
 
@@ -254,7 +254,7 @@ BAD_AUDITS = {
         ["--data", "{csv}", "--columns", "age,pay"],
         ["no column 'visits', 'job', 'member'"],
     ),
-    "k": (["--data", "{csv}", "-k", "7"], ["k=7", "7 features"]),
+    "k": (["--data", "{csv}", "-k", "7"], ["k=7", "5 features"]),
     "a report that is a folder": (["--data", "{csv}", "--report", "{folder}"], ["is a folder"]),
     "a report below a file": (["--data", "{csv}", "--report", "{csv}/a.html"], ["is not a folder"]),
     "budget": (["--data", "{csv}", "--budget", "fats"], ["unknown budget 'fats'", "did you mean 'fast'?"]),

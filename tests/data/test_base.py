@@ -71,9 +71,16 @@ class TestPipeline:
     def test_domain_is_the_range_of_train_and_the_one_hot_groups(self) -> None:
         data = toy()
         age = data.train.x[:, 0]
-        assert torch.as_tensor(data.domain.lower).tolist() == [age.min().item(), 0, 0]
-        assert torch.as_tensor(data.domain.upper).tolist() == [age.max().item(), 1, 1]
+        assert torch.as_tensor(data.domain.lower).tolist() == pytest.approx([age.min().item(), 0, 0], rel=1e-6)
+        assert torch.as_tensor(data.domain.upper).tolist() == pytest.approx([age.max().item(), 1, 1], rel=1e-6)
         assert data.domain.groups == ((1, 2),)
+
+    def test_columns_are_those_of_the_table_with_the_frequencies_of_train(self) -> None:
+        data = toy()
+        assert data.columns is not None
+        assert data.columns.features == ((0,), (1, 2))
+        assert data.columns.kinds == ("number", "category")
+        assert data.columns.frequencies[1] == pytest.approx(tuple(data.train.x[:, 1:].mean(0).tolist()))
 
     def test_types_and_texts(self) -> None:
         data = toy()

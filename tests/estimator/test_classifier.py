@@ -41,7 +41,7 @@ def test_what_fit_leaves_behind(fitted):
     assert fitted.candidates_.empty
     assert len(fitted.history_) == 15
     assert fitted.score(frame, y) > 0.7
-    assert fitted.model_.architecture["features"] == len(fitted.encoding_.names) == 9
+    assert fitted.model_.architecture["features"] == len(fitted.encoding_.names) == 8
     assert fitted.model_.architecture["hidden"] == [8]
 
 
@@ -54,7 +54,7 @@ def test_every_method(method):
     assert model.model_.architecture["name"] == kind
     if kind == "mlp":
         assert model.model_.architecture["activation"] == METHODS[method].activation
-    assert model.explain(x[:2]).shape == (6, 5)
+    assert model.explain(x[:2]).shape == (6, 6)
 
 
 def test_given_settings_are_the_ones_that_train():
@@ -129,10 +129,11 @@ def test_k_is_lowered_with_a_warning(k, columns, expected):
         assert f"k={k} is lowered to k_={expected}" in sentence
 
 
-def test_k_counts_encoded_features():
+def test_k_counts_columns():
     frame, y = mixed()
-    model = StableClassifier(**{**QUICK, "k": 4, "epochs": 1}).fit(frame[["job", "grade"]], y)
-    assert model.k_ == 4  # of five categories, though there are two columns
+    with pytest.warns(UserWarning, match="k=4 is lowered to k_=1: there are 2 columns"):
+        model = StableClassifier(**{**QUICK, "k": 4, "epochs": 1}).fit(frame[["job", "grade"]], y)
+    assert model.k_ == 1  # though there are four encoded features
 
 
 # --- predicting -------------------------------------------------------------------------------------------------
@@ -162,12 +163,12 @@ def test_a_new_category_is_predicted_with_a_warning(fitted):
 def test_explain_is_tidy(fitted):
     frame, _ = mixed()
     found = fitted.explain(frame.head(4), k=2)
-    assert found.columns.tolist() == ["row", "rank", "feature", "score", "radius"]
+    assert found.columns.tolist() == ["row", "rank", "column", "value", "score", "radius"]
     assert found["row"].tolist() == [f"person {i}" for i in (0, 0, 1, 1, 2, 2, 3, 3)]
     assert found["rank"].tolist() == [1, 2] * 4
-    assert set(found["feature"]) <= set(fitted.encoding_.names)
-    assert (found.groupby("row")["radius"].nunique() == 1).all()
-    assert fitted.explain(frame.head(4), radius=False).columns.tolist() == ["row", "rank", "feature", "score"]
+    assert (found.groupby("row")["radius"].nunique(dropna=False) == 1).all()
+    shown = fitted.explain(frame.head(4), radius=False)
+    assert shown.columns.tolist() == ["row", "rank", "column", "value", "score"]
     assert len(fitted.explain(frame.head(4))) == 4 * fitted.k_
     assert fitted.explain(frame.head(1).to_numpy(dtype=object))["row"].tolist() == [0, 0, 0]
 
@@ -182,11 +183,21 @@ def test_explain_says_how_alike_the_lists_are(fitted):
     assert json.loads(json.dumps(alike)) == alike
 
 
+def test_explain_names_columns_with_the_persons_own_values(fitted):
+    frame, _ = mixed()
+    found = fitted.explain(frame, k=5, radius=False)
+    assert set(found["column"]) <= set(frame.columns)
+    for row, column, value in found[["row", "column", "value"]].itertuples(index=False):
+        assert value == str(frame.loc[row, column])
+    whole = fitted.explain(frame.astype({"age": float}), k=5, radius=False)
+    assert whole["value"].tolist() == found["value"].tolist()
+
+
 def test_scores_are_slopes_of_the_decision(fitted):
     """By finite differences in the person's own units: one standard deviation of a column is one unit."""
     frame, _ = mixed()
     frame = frame.astype({"age": float})
-    scores = fitted.explain(frame, k=8, radius=False).set_index(["row", "feature"])["score"]
+    scores = fitted.explain(frame, k=5, radius=False).set_index(["row", "column"])["score"]
     for column in ("age", "pay"):
         step = 1e-4 * frame[column].std(ddof=0)
         up, down = (frame.assign(**{column: frame[column] + sign * step}) for sign in (1, -1))
@@ -196,9 +207,35 @@ def test_scores_are_slopes_of_the_decision(fitted):
                 assert scores[row, column] == pytest.approx(expected, rel=1e-4, abs=1e-6)
 
 
+def test_scores_of_categories_and_flags_are_differences_of_the_decision(fitted):
+    """From the mean over all values of the column, weighted by how often they occur in fit."""
+    frame, _ = mixed()
+    scores = fitted.explain(frame, k=5, radius=False).set_index(["row", "column"])["score"]
+    for column in ("job", "grade", "smokes", "owns"):
+        mean = np.zeros(len(frame))
+        for value, share in frame[column].value_counts(normalize=True).items():
+            if share:
+                mean += share * fitted.decision_function(frame.assign(**{column: value}))
+        difference = np.abs(fitted.decision_function(frame) - mean)
+        for row, expected in zip(frame.index, difference, strict=True):
+            if (row, column) in scores.index:
+                assert scores[row, column] == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+def test_a_value_that_was_not_there_in_fit_has_no_effect_to_tell(fitted):
+    frame = mixed()[0].head(3).copy()
+    frame.iloc[1, 1] = "chef"
+    with (
+        pytest.warns(UserWarning, match="'chef'"),
+        pytest.raises(InputError, match="row 1 has no valid value of the category 'job'"),
+    ):
+        fitted.explain(frame)
+
+
 def test_ranks_follow_scores(fitted):
     frame, _ = mixed()
-    all_scores = r2et.explainers.Gradient()(fitted.model_, fitted.encode(frame)).numpy()
+    effects = r2et.explainers.ColumnEffects(columns=fitted.encoding_.as_columns)
+    all_scores = effects(fitted.model_, fitted.encode(frame)).numpy()
     found = fitted.explain(frame, radius=False)
     for row, part in enumerate(np.split(found["score"].to_numpy(), len(frame))):
         np.testing.assert_allclose(part, np.sort(all_scores[row])[::-1][:3])
@@ -211,35 +248,35 @@ def test_a_linear_model_has_one_explanation_for_all():
     slopes = (weight[1] - weight[0]).abs()
     found = model.explain(x[:5])
     expected = [f"x{i}" for i in slopes.argsort(descending=True)[:3].tolist()]
-    assert found["feature"].tolist() == expected * 5
+    assert found["column"].tolist() == expected * 5
     np.testing.assert_allclose(found["score"], np.tile(np.sort(slopes.numpy())[::-1][:3], 5))
     assert np.isinf(found["radius"]).all()
 
 
-def test_no_step_inside_the_radius_changes_the_list(fitted):
-    frame = mixed()[0].head(20)
-    x, found = fitted.encode(frame), fitted.explain(frame)
+def test_no_step_inside_the_radius_changes_the_list(three):
+    model, x, _ = three
+    encoded, found = model.encode(x[:20]), model.explain(x[:20])
     radius = torch.tensor(found["radius"].to_numpy()[::3])
-    top = [set(features) for features in np.split(found["feature"].to_numpy(), 20)]
+    top = [set(columns) for columns in np.split(found["column"].to_numpy(), 20)]
     assert (radius > 0).all()
     source = torch.Generator().manual_seed(0)
-    target = fitted.model_(x).argmax(1)
+    target = model.model_(encoded).argmax(1)
     for _ in range(20):
-        direction = torch.randn(x.shape, generator=source, dtype=torch.float64)
-        moved = x + 0.999 * radius[:, None] * direction / direction.norm(dim=1, keepdim=True)
-        ranked = r2et.explainers.Gradient()(fitted.model_, moved, target).topk(3).indices
-        assert [{fitted.encoding_.names[i] for i in row} for row in ranked.tolist()] == top
+        direction = torch.randn(encoded.shape, generator=source, dtype=torch.float64)
+        moved = encoded + 0.999 * radius[:, None] * direction / direction.norm(dim=1, keepdim=True)
+        ranked = model.explainer_(model.model_, moved, target).topk(3).indices
+        assert [{model.encoding_.column_names[i] for i in row} for row in ranked.tolist()] == top
 
 
-def test_certify_is_that_of_r2et(fitted):
-    frame = mixed()[0].head(5)
-    ours = fitted.certify(frame, prediction=True)
-    theirs = r2et.certify(fitted.model_, fitted.encode(frame), 3, prediction=True)
+def test_certify_is_that_of_r2et(three):
+    model, x, _ = three
+    ours = model.certify(x[:5], prediction=True)
+    theirs = r2et.certify(model.model_, model.encode(x[:5]), 3, prediction=True, domain=model.domain_)
     assert torch.equal(ours.limits, theirs.limits)
     assert ours.sound
-    names = np.array(fitted.encoding_.names)[ours.top.numpy()].ravel()
-    assert fitted.explain(frame)["feature"].tolist() == names.tolist()
-    assert fitted.certify(frame, k=1).limits.shape == (5, 1)
+    names = np.array(model.encoding_.column_names)[ours.top.numpy()].ravel()
+    assert model.explain(x[:5])["column"].tolist() == names.tolist()
+    assert model.certify(x[:5], k=1).limits.shape == (5, 1)
 
 
 def test_audit_is_that_of_r2et_inside_the_domain(fitted):
@@ -249,11 +286,15 @@ def test_audit_is_that_of_r2et_inside_the_domain(fitted):
     ours = fitted.audit(frame, y, **options)
     labels = torch.tensor((y == "refuse").to_numpy()).long()
     x = fitted.encode(frame)
-    theirs = r2et.audit(fitted.model_, x, labels, k=3, domain=fitted.domain_, **options)
+    effects = r2et.explainers.ColumnEffects(columns=fitted.encoding_.as_columns)
+    theirs = r2et.audit(fitted.model_, x, labels, k=3, domain=fitted.domain_, explainer=effects, **options)
     assert ours.to_dict() == theirs.to_dict()
     assert ours.accuracy == pytest.approx(fitted.score(frame, y))
-    free = fitted.audit(frame, y, domain=None, **options)
-    assert free.to_frame()["precision"].sum() < ours.to_frame()["precision"].sum()
+    assert ours.feature_names == tuple(frame.columns)
+    assert ours.samples.row_names == tuple(frame.index)
+    paper = fitted.audit(frame, y, threat="paper", **options)
+    assert paper.feature_names == fitted.encoding_.names
+    assert paper.worst.precision < ours.worst.precision
 
 
 def test_a_table_of_categories_alone_can_be_audited():
@@ -298,7 +339,6 @@ def test_several_classes_are_explained_and_certified(three):
         ({"patience": 0}, "patience must be a whole number"),
         ({"validation_fraction": 1.0}, "validation_fraction must be a share below 1"),
         ({"radius": 0.0}, "radius must be a positive"),
-        ({"attack_steps": 0}, "attack_steps must be a whole number"),
         ({"categorical_features": ["zip"]}, "categorical_features names 'zip', but the columns are 'age'"),
         ({"class_weight": "fair"}, "class_weight is \"balanced\" or a dict of classes, got 'fair'"),
         ({"class_weight": {"maybe": 1.0}}, "class_weight names 'maybe', the classes are 'accept', 'refuse'"),
@@ -348,13 +388,13 @@ def test_tables_that_cannot_be_used(fitted):
     frame, y = mixed()
     with pytest.raises(InputError, match="several columns called 'age'"):
         StableClassifier(**QUICK).fit(pd.concat([frame, frame[["age"]]], axis=1), y)
-    with pytest.raises(InputError, match=r"X has 1 feature\(s\) after encoding .'age'"):
+    with pytest.raises(InputError, match=r"X has 1 feature\(s\) .'age'"):
         StableClassifier(**QUICK).fit(frame[["age"]], y)
     with pytest.raises(InputError, match="it needs at least one row"):
         fitted.predict(frame.head(0))
     with pytest.raises(ValueError, match="Feature names must be in the same order"):
         fitted.predict(frame[frame.columns[::-1]])
-    with pytest.raises(InputError, match="k must be at least 1 and less than the 9 features"):
+    with pytest.raises(InputError, match="k must be at least 1 and less than the 6 features"):
         fitted.explain(frame, k=9)
 
 

@@ -20,7 +20,6 @@ def fitted() -> StableClassifier:
         **QUICK,
         "settings": None,
         "grid": {"gap": (0.1, 1.0)},
-        "attack_steps": 5,
         "class_weight": "balanced",
     }
     return StableClassifier(**options).fit(*mixed())
@@ -109,7 +108,7 @@ def changed(saved, change):
     ("change", "message"),
     [
         (lambda record: record.update(version=99), "has checkpoint version 99, this r2et reads 1"),
-        (lambda record: record["information"].update(estimator_version=2), "has version 2 of StableClassifier"),
+        (lambda record: record["information"].update(estimator_version=1), "has version 1 of StableClassifier"),
         (
             lambda record: record["information"].update(estimator=None),
             "not a StableClassifier: use r2et.open_model",

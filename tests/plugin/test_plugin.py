@@ -190,7 +190,7 @@ def test_the_objective_trains_a_classifier_and_is_saved_with_it(toys, tmp_path):
     from r2et_toys.objective import Calm
 
     frame, labels = mixed(120)
-    shared = {"k": 2, "epochs": 12, "random_state": 0, "attack_steps": 5}
+    shared = {"k": 2, "epochs": 12, "random_state": 0}
     vanilla = r2et.StableClassifier(method="vanilla", **shared).fit(frame, labels)
     searched = r2et.StableClassifier(method="vanilla", objective="calm", **shared).fit(frame, labels)
     assert searched.candidates_["weight"].tolist() == [0.1, 1.0]

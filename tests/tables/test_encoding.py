@@ -4,11 +4,14 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from r2et import Columns
 from r2et.errors import CheckpointError, InputError
 from r2et.tables import Encoding
-from r2et.tables.encoding import CategoryColumn, FlagColumn, NumberColumn
+from r2et.tables.declared import Category, Flag, Share
+from r2et.tables.kinds import CategoryColumn, FlagColumn, NumberColumn, TwoValueColumn
 from tests.estimator.frames import mixed
 
 
@@ -30,15 +33,15 @@ def test_new_rows_are_scaled_by_the_rows_of_fit():
 
 def test_categories_are_those_of_one_hot_encoder():
     frame = mixed()[0][["job", "grade"]]
-    expected = OneHotEncoder(sparse_output=False).fit(frame)
+    expected = OneHotEncoder(sparse_output=False, drop="if_binary").fit(frame)
     np.testing.assert_array_equal(encoded(frame), expected.transform(frame))
-    # a category that is declared and never occurs is no feature, as in scikit-learn
-    assert list(encoded(frame)) == ["job: cook", "job: nurse", "job: pilot", "grade: a", "grade: b"]
+    # a category that is declared and never occurs is no feature, as in scikit-learn; two are one feature
+    assert list(encoded(frame)) == ["job: cook", "job: nurse", "job: pilot", "grade: b"]
 
 
 def test_every_kind_of_column():
     kinds = [type(column) for column in Encoding.learn(mixed()[0]).columns]
-    assert kinds == [NumberColumn, CategoryColumn, FlagColumn, CategoryColumn, FlagColumn, NumberColumn]
+    assert kinds == [NumberColumn, CategoryColumn, FlagColumn, TwoValueColumn, FlagColumn, NumberColumn]
 
 
 @pytest.mark.parametrize(
@@ -55,8 +58,10 @@ def test_every_kind_of_column():
         (pd.Series([1, 2.5, 3, 4], dtype=object), NumberColumn),
         ([Decimal("1.5"), Decimal(2), Decimal(3), Decimal(4)], NumberColumn),
         (pd.Series(["1", "2", "3", "4"], dtype=object), CategoryColumn),
-        (pd.Series(["a", "b", "a", "b"], dtype="string"), CategoryColumn),
-        (pd.Series([3, 1, 3, 1], dtype="category"), CategoryColumn),
+        (pd.Series(["a", "b", "a", "b"], dtype="string"), TwoValueColumn),
+        (pd.Series([3, 1, 3, 1], dtype="category"), TwoValueColumn),
+        (pd.Series([3, 1, 3, 2], dtype="category"), CategoryColumn),
+        (pd.Series(["a", "a", "a", "a"], dtype="string"), CategoryColumn),
     ],
 )
 def test_kinds_by_type_and_content(values, kind):
@@ -102,18 +107,59 @@ def test_a_new_category_is_all_zero_with_a_warning():
         encoding.encode(frame)
 
 
+def test_a_new_value_beside_two_is_neither_with_a_warning():
+    frame = pd.DataFrame({"sex": ["f", "m", "m"], "age": [1.5, 2.0, 3.0]})
+    encoding = Encoding.learn(frame)
+    assert encoding.names == ("sex: m", "age")
+    with pytest.warns(UserWarning, match=r"column 'sex' .* 'x' in row 1; 1 of 3 rows"):
+        found = encoding.encode(frame.assign(sex=["f", "x", "m"]))
+    assert found[:, 0].tolist() == [0, 0.5, 1]
+    with pytest.raises(InputError, match="row 1 has no valid value of the flag 'sex'"):
+        encoding.as_columns.check_rows(torch.from_numpy(found))
+
+
 def test_domain():
     frame = mixed()[0]
     encoding = Encoding.learn(frame)
     domain, values = encoding.domain, encoding.encode(frame)
-    assert domain.groups == ((1, 2, 3), (5, 6))
-    assert domain.frozen == (4, 7)
+    assert domain.groups == ((1, 2, 3),)
+    assert domain.frozen == (4, 5, 6)
     np.testing.assert_allclose(domain.lower, values.min(0))
     np.testing.assert_allclose(domain.upper, values.max(0))
-    assert [name for name, can in zip(encoding.names, domain.reach("domain", 9).movable, strict=True) if can] == [
-        "age",
-        "pay",
+    movable = domain.reach("domain", 8).movable
+    assert [name for name, can in zip(encoding.names, movable, strict=True) if can] == ["age", "pay"]
+
+
+def test_columns_have_their_features_and_the_frequencies_of_their_values():
+    frame = mixed()[0]
+    encoding = Encoding.learn(frame)
+    columns = encoding.as_columns
+    assert columns.names == tuple(frame.columns)
+    assert columns.features == ((0,), (1, 2, 3), (4,), (5,), (6,), (7,))
+    assert columns.kinds == ("number", "category", "flag", "flag", "flag", "number")
+    columns.check_rows(torch.from_numpy(encoding.encode(frame)))
+    counted = frame["job"].value_counts(normalize=True).sort_index()
+    np.testing.assert_allclose(columns.frequencies[1], counted)
+    assert columns.frequencies[2] == pytest.approx((1 - frame["smokes"].mean(), frame["smokes"].mean()))
+    assert columns.frequencies[3] == pytest.approx(tuple((frame["grade"] == value).mean() for value in ("a", "b")))
+    learned = Columns.from_rows(torch.from_numpy(encoding.encode(frame)), encoding.domain, names=encoding.names)
+    assert learned.features == columns.features
+    for found, expected in zip(learned.frequencies, columns.frequencies, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_declared_columns_keep_a_feature_per_category_and_count_them_in_the_rows_of_fit():
+    features = [
+        Category("job", "job", {"c": "cook", "n": "nurse"}),
+        Flag("smokes", "smokes", {"yes": 1, "no": 0}),
+        Share("grey", "grey"),
     ]
+    frame = pd.DataFrame({"job": ["cook", "cook"], "smokes": [1, 0], "grey": [0.5, 0.25]})
+    encoding = Encoding.declared(features, frame)
+    assert encoding.names == ("job: cook", "job: nurse", "smokes", "grey")
+    assert encoding.as_columns.kinds == ("category", "flag", "number")
+    assert encoding.as_columns.frequencies == ((1.0, 0.0), (0.5, 0.5), ())
+    assert encoding.domain.frozen == (2,)
 
 
 def test_description_goes_there_and_back():
@@ -121,7 +167,20 @@ def test_description_goes_there_and_back():
     assert Encoding.from_description(encoding.describe()) == encoding
 
 
-@pytest.mark.parametrize("entry", [{}, {"kind": "date", "name": "a"}, {"kind": "number", "name": "a"}, 3])
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {},
+        {"kind": "date", "name": "a"},
+        {"kind": "number", "name": "a"},
+        {"kind": "flag", "name": "a"},
+        {"kind": "flag", "name": "a", "frequencies": [0.5, 0.6]},
+        {"kind": "category", "name": "a", "values": ["x", "y", "z"], "frequencies": [0.5, 0.5]},
+        {"kind": "category", "name": "a", "values": ["x", "x"], "frequencies": [0.5, 0.5]},
+        {"kind": "two-values", "name": "a", "values": ["x"], "frequencies": [1.0]},
+        3,
+    ],
+)
 def test_what_describes_no_column(entry):
     with pytest.raises(CheckpointError, match="does not describe a column"):
         Encoding.from_description([entry])

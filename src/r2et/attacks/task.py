@@ -80,7 +80,7 @@ class Task:
             inspected: of the same model, from another task; None = a new one.
         """
         reach = Domain().reach("paper", x[0].numel() // attack.explainer.inputs) if reach is None else reach
-        attack.explainer.check_movable(reach.movable)
+        attack.explainer.refuse_moves(reach.movable)
         x = x.detach()
         point, logits = forward(model, x)
         check_logits(logits, len(x))

@@ -73,14 +73,14 @@ def run(plan: Plan) -> AuditRun:
     with math_attention(), measuring(plan.model, plan.x):
         logits = _logits(plan.model, plan.x, plan.chunk)
         check_labels(plan.y, len(plan.x), logits.shape[1])
-        features = options.explainer(plan.model, plan.x[:1]).shape[-1]
+        features = plan.explainer(plan.model, plan.x[:1]).shape[-1]
         check_k(options.k, features)
         names = _names(plan, features, logits.shape[1])
         certifier = Certifier(
-            plan.model, plan.x, options.k, options.explainer, reach=plan.reach, wanted=options.certificate
+            plan.model, plan.x, options.k, plan.explainer, reach=plan.reach, wanted=options.certificate
         )
         few = at_once(plan.x[0].numel(), copies=CHECKED, least=64)
-        validation = validate.check(plan.model, plan.x[:few], k=options.k, explainer=options.explainer)
+        validation = validate.check(plan.model, plan.x[:few], k=options.k, explainer=plan.explainer)
         parts, pictures = _Chunks(plan, logits, features, certifier).work()
     return AuditRun(
         logits=logits,
@@ -107,12 +107,12 @@ def _logits(model: nn.Module, x: Tensor, size: int) -> Tensor:
 def _names(plan: Plan, features: int, classes: int) -> Names:
     options = plan.options
     return read_names(
-        options.feature_names if options.feature_names is not None else plan.columns or None,
+        options.feature_names if options.feature_names is not None else plan.feature_names or None,
         options.class_names,
         layout=options.layout,
-        explainer=options.explainer,
+        explainer=plan.explainer,
         ranked=features,
-        inputs=plan.x[0].numel() // options.explainer.inputs,
+        inputs=plan.x[0].numel() // plan.explainer.inputs,
         logits=classes,
     )
 
@@ -169,7 +169,7 @@ class _Chunks:
             self.logits[rows],
             plan.y[rows],
             k=options.k,
-            explainer=options.explainer,
+            explainer=plan.explainer,
             radii=plan.radii,
             worst=results[-1],
             noise=results[0],
@@ -209,19 +209,19 @@ class _Chunks:
 
     def _thickness(self, x: Tensor) -> Tensor:
         plan, options = self.plan, self.plan.options
-        inputs = options.explainer.inputs
+        inputs = plan.explainer.inputs
         neighbours = RowNeighbours(plan.settings.thickness_sigma, options.seed, plan.reach, inputs)
-        return thickness(plan.model, x, options.k, explainer=options.explainer, neighbours=neighbours)
+        return thickness(plan.model, x, options.k, explainer=plan.explainer, neighbours=neighbours)
 
     def _faithfulness(self, x: Tensor) -> dict[str, float]:
-        explainer = self.plan.options.explainer
+        explainer = self.plan.explainer
         if isinstance(explainer, Activation):
             return {}
         fractions = (0.01, 0.05, 0.1, 0.2, 0.5) if self.features > 200 else None
         return metrics.faithfulness(self.plan.model, x, explainer=explainer, fractions=fractions)
 
     def _pictures(self, x: Tensor, samples: Samples, worst: AttackResult, first: int) -> list[_Ranked]:
-        layout, explainer = self.plan.options.layout, self.plan.options.explainer
+        layout, explainer = self.plan.options.layout, self.plan.explainer
         if not isinstance(layout, ImageLayout):
             return []
         lost = samples.lost()

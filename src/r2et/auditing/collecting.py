@@ -25,7 +25,7 @@ def collect(plan: Plan, run: AuditRun) -> Audit:
     certificates = [part.certificate for part in parts if part.certificate is not None]
     certificate = join_certificates(certificates) if certificates else None
     samples = join_samples([part.samples for part in parts], plan.row_names[:done], run.pictures)
-    explainer = plan.options.explainer
+    explainer = plan.explainer
     individuality, kappas = count_lists(
         samples,
         run.features,
@@ -56,6 +56,7 @@ def collect(plan: Plan, run: AuditRun) -> Audit:
         individuality=individuality,
         kappas=kappas,
         movable=1.0 if movable is None else individuality.movable_share(movable),
+        notes=plan.notes,
     )
 
 

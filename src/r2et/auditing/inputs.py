@@ -9,7 +9,7 @@ from torch import Tensor
 from r2et.data.layouts import GraphLayout, ImageLayout
 from r2et.domain import Domain
 from r2et.errors import InputError
-from r2et.explainers import Activation, Explainer
+from r2et.explainers import Activation, ColumnEffects, Explainer
 from r2et.numerics.values import check_names, check_radii
 
 Layout = ImageLayout | GraphLayout
@@ -47,8 +47,8 @@ def read_names(
 ) -> Names:
     """Names for `ranked` features of an explanation of `inputs` features, and for `logits` classes.
 
-    Neurons, and pixels summed over channels, are not features of the input: given names are theirs only if there
-    are as many names as of them, and not as of the input's features.
+    Neurons, columns of a table, and pixels summed over channels, are not features of the input: given names are
+    theirs only if there are as many names as of them, and not as of the input's features.
     """
     if layout is not None and layout.features != inputs:
         raise InputError(f"the layout has {layout.features} features, one input has {inputs}")
@@ -56,6 +56,8 @@ def read_names(
     of_ranked = of_inputs if ranked == inputs else tuple(f"feature {i}" for i in range(ranked))
     if isinstance(explainer, Activation):
         of_ranked = tuple(f"neuron {i}" for i in range(ranked))
+    elif isinstance(explainer, ColumnEffects):
+        of_ranked = tuple(explainer.columns.names)
     elif isinstance(layout, ImageLayout) and ranked == layout.shape[1] * layout.shape[2] != inputs:
         of_ranked = ImageLayout((1, *layout.shape[1:]), (0.0,), (1.0,)).names
     if features is not None:
@@ -65,7 +67,8 @@ def read_names(
             raise InputError(f"{len(names)} feature names for {inputs} features{ranks}")
         if len(names) == inputs:
             of_inputs = names
-            of_ranked = names if ranked == inputs and not isinstance(explainer, Activation) else of_ranked
+            own = isinstance(explainer, Activation | ColumnEffects)
+            of_ranked = names if ranked == inputs and not own else of_ranked
         else:
             of_ranked = names
     return Names(of_ranked, of_inputs, _class_names(classes, logits))

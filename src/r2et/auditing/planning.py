@@ -11,9 +11,9 @@ from r2et.attacks.worst_case import Budget
 from r2et.auditing.inputs import Layout, choose_radii, typical_spread
 from r2et.auditing.result import AuditSettings
 from r2et.data.layouts import GraphLayout, ImageLayout
-from r2et.domain import Domain, Reach, Threat, under_threat
+from r2et.domain import Domain, Reach, Threat, chosen_threat, under_threat
 from r2et.errors import InputError
-from r2et.explainers import Explainer
+from r2et.explainers import Explainer, table_explainer
 from r2et.numerics.memory import at_once
 from r2et.numerics.preflight import check_module
 from r2et.numerics.values import (
@@ -24,15 +24,18 @@ from r2et.numerics.values import (
     check_kind,
     check_seed,
     check_text,
+    few,
     quoted,
 )
-from r2et.tables.rows import read_rows
+from r2et.tables.rows import Rows, read_rows
 
 if TYPE_CHECKING:
     from r2et.tables.rows import Inputs, Labels
 
 #: rows in a chunk, at most: an interrupt loses the chunk it falls into; and what attacks keep of each input value
 ROWS_AT_ONCE, GRAPHS = 512, 256
+#: rows in which columns that sum to 1 are called a category, at least
+LEAST_ROWS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +44,7 @@ class Options:
 
     k: int
     radii: Iterable[float] | None
-    explainer: Explainer
+    explainer: Explainer | None
     domain: Domain | None
     threat: Threat | None
     steps: int
@@ -59,7 +62,8 @@ class Options:
 
     def checked(self) -> "Options":
         """The same with Python's own numbers, or an InputError that names the option."""
-        check_kind("explainer", self.explainer, Explainer, "r2et.explainers.Gradient()")
+        if self.explainer is not None:
+            check_kind("explainer", self.explainer, Explainer, "r2et.explainers.Gradient()")
         if self.domain is not None:
             check_kind("domain", self.domain, Domain, "r2et.Domain(lower=0.0)")
         if self.layout is not None:
@@ -86,7 +90,9 @@ class Plan:
         reach: what may be perturbed.
         x: (N, *features).
         y: class numbers (N,), not yet checked against the model's outputs.
-        columns, row_names: what the data call them, or ().
+        feature_names, row_names: what the data call them, or ().
+        explainer: the one that was chosen, or the one that suits the data.
+        notes: what to know before believing the figures, as sentences without their full stop.
         options: as they were chosen.
         radii: of the attacks, rising, each once.
         attacks: in the order of the report: noise first, the worst case last.
@@ -98,8 +104,10 @@ class Plan:
     reach: Reach
     x: Tensor
     y: Tensor
-    columns: tuple[str, ...]
+    explainer: Explainer
+    feature_names: tuple[str, ...]
     row_names: tuple[str, ...]
+    notes: tuple[str, ...]
     options: Options
     radii: tuple[float, ...]
     attacks: tuple[Attack, ...]
@@ -112,13 +120,12 @@ def make_plan(model: nn.Module, x: "Inputs", y: "Labels | None", options: Option
     check_module(model)
     options = options.checked()
     rows = read_rows(x, y, model)
-    if options.domain is None:
-        options = replace(options, domain=rows.domain)
-    options.explainer.check_shape(rows.x)
-    model, reach = under_threat(model, rows.x, options.domain, options.threat, inputs=options.explainer.inputs)
-    scale = typical_spread(rows.x, options.domain, options.explainer.inputs)
+    options, explainer = _completed(options, rows)
+    explainer.check_shape(rows.x)
+    model, reach = under_threat(model, rows.x, options.domain, options.threat, inputs=explainer.inputs)
+    scale = typical_spread(rows.x, options.domain, explainer.inputs)
     radii, reason = choose_radii(options.radii, scale)
-    plain, worst = choose_attacks(options, max(radii))
+    plain, worst = choose_attacks(options, explainer, max(radii))
     settings = AuditSettings(
         radii=tuple(radii),
         radii_reason=reason,
@@ -130,7 +137,7 @@ def make_plan(model: nn.Module, x: "Inputs", y: "Labels | None", options: Option
         steps=options.steps,
         budget=options.budget,
         seed=options.seed,
-        explainer=repr(options.explainer),
+        explainer=repr(explainer),
         # the neighbours of thickness are about as far away as the smallest radius
         thickness_sigma=float(min(radii) / rows.x[0].numel() ** 0.5),
         uncertified="",
@@ -140,13 +147,42 @@ def make_plan(model: nn.Module, x: "Inputs", y: "Labels | None", options: Option
         reach=reach,
         x=rows.x,
         y=rows.y,
-        columns=rows.names,
+        explainer=explainer,
+        feature_names=rows.names,
+        notes=_notes(rows, options.domain),
         row_names=_row_names(options.row_names, rows.index, len(rows.x)),
         options=options,
         radii=tuple(sorted(set(radii))),
         attacks=(*plain, worst),
         settings=settings,
         chunk=_rows_at_once(rows.x, options.chunk_size),
+    )
+
+
+def _completed(options: Options, rows: Rows) -> tuple[Options, Explainer]:
+    """The options with what the rows know in place of what was left out, and the explainer."""
+    domain = rows.domain if options.domain is None else options.domain
+    if domain is None and rows.columns is not None:
+        domain = rows.columns.domain()
+    explainer = options.explainer
+    if explainer is None:
+        # the other threats move what columns cannot be explained along
+        stays = chosen_threat(options.threat, domain) == "domain"
+        explainer = table_explainer(rows.columns if stays else None)
+    return replace(options, domain=domain), explainer
+
+
+def _notes(rows: Rows, domain: Domain | None) -> tuple[str, ...]:
+    """That columns look like categories which nobody has named."""
+    few_rows = len(rows.x) < LEAST_ROWS  # in a few rows columns sum to 1 by chance
+    if domain is not None or rows.columns is not None or rows.x.ndim != 2 or few_rows:
+        return ()
+    names = rows.names or tuple(f"feature {i}" for i in range(rows.x.shape[1]))
+    groups = Domain.from_rows(rows.x).groups
+    return tuple(
+        f"columns {few([names[i] for i in group])} look like one category (one-hot): pass "
+        f"domain=Domain(groups=[{list(group)}]), or what they do off their sum counts"
+        for group in groups
     )
 
 
@@ -165,9 +201,9 @@ def _rows_at_once(x: Tensor, chunk_size: int | None) -> int:
     return min(chunk_size or ROWS_AT_ONCE, ROWS_AT_ONCE, at_once(x[0].numel(), copies=GRAPHS, least=8))
 
 
-def choose_attacks(options: Options, radius: float) -> tuple[list[Attack], WorstCase]:
+def choose_attacks(options: Options, explainer: Explainer, radius: float) -> tuple[list[Attack], WorstCase]:
     """Noise and those that were asked for; and the worst case."""
-    shared: dict[str, Any] = {"k": options.k, "radius": radius, "explainer": options.explainer}
+    shared: dict[str, Any] = {"k": options.k, "radius": radius, "explainer": explainer}
     noise = NoiseAttack(**shared)
     chosen = options.attacks
     if chosen is None:

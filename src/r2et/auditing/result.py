@@ -114,7 +114,7 @@ class Audit:
         layout: how the features of one input lie.
         movable: share of the listed features that an attacker can move.
         notes: what to know about the rows before believing the figures, as sentences without their full stop: that
-            the model may have seen them in training.
+            the model may have seen them in training, or that features look like a category which nobody named.
     """
 
     rows: int

@@ -13,7 +13,7 @@ from r2et.auditing.inputs import Layout
 from r2et.auditing.planning import Options, make_plan
 from r2et.auditing.result import Audit
 from r2et.domain import Domain, Threat
-from r2et.explainers import Explainer, Gradient
+from r2et.explainers import Explainer
 from r2et.numerics.once import looking_once
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ def audit(
         k: size of the salient set.
         radii: L2 budgets of the attacks, in the units of x; None = 0.1, 0.3 and 1 times the standard deviation of
             a typical feature.
-        explainer: None = Gradient.
+        explainer: None = ColumnEffects for `Rows` that know their columns, whose names are ranked then, under the
+            threat "domain"; else Gradient.
         domain: the inputs that exist; None = that of the `Rows`.
         threat: what an attacker may do in it, "domain", "tangent" or "paper": see `r2et.domain.Reach`. None =
             "domain" where a domain is known, else "paper".
@@ -86,7 +87,7 @@ def audit(
     options = Options(
         k=k,
         radii=radii,
-        explainer=Gradient() if explainer is None else explainer,
+        explainer=explainer,
         domain=domain,
         threat=threat,
         steps=steps,

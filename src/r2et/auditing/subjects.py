@@ -11,10 +11,11 @@ from torch import Tensor, nn
 from r2et import data
 from r2et.auditing.result import Audit
 from r2et.auditing.running import audit
+from r2et.columns import Columns
 from r2et.data.layouts import GraphLayout, ImageLayout
-from r2et.domain import Domain
+from r2et.domain import Domain, Threat, chosen_threat
 from r2et.errors import CheckpointError, InputError
-from r2et.explainers import Explainer, Gradient
+from r2et.explainers import ColumnEffects, Explainer, Gradient, table_explainer
 from r2et.numerics.checks import check_labels
 from r2et.numerics.memory import at_once
 from r2et.numerics.values import check_count, check_flag, check_kind, check_seed, check_text, quoted
@@ -38,8 +39,10 @@ class Subject:
         x: (N, *features), in the model's dtype.
         y: class numbers (N,).
         k: how many features to look at unless a user says otherwise.
-        explainer: the explanation that the model was trained for, or the gradient.
+        explainer: ColumnEffects for a table whose columns are known; else the explanation that the model was
+            trained for, or the gradient.
         domain: the values that the features can take; None if that is unknown.
+        columns: which features make up which column; None if that is unknown.
         row_numbers: of the rows in their file, from 0; empty for a data set.
         feature_names, class_names, layout: for reports.
         preset: radius and steps of the attack, as saved with an r2et checkpoint.
@@ -55,6 +58,7 @@ class Subject:
     k: int
     explainer: Explainer = field(repr=False)
     domain: Domain | None = field(default=None, repr=False)
+    columns: Columns | None = field(default=None, repr=False)
     row_numbers: tuple[int, ...] = field(default=(), repr=False)
     feature_names: tuple[str, ...] = field(default=(), repr=False)
     class_names: tuple[str, ...] = field(default=(), repr=False)
@@ -67,20 +71,25 @@ class Subject:
         """How many inputs are attacked together: an attack keeps several graphs of each."""
         return at_once(self.x[0].numel(), copies=32)
 
+    def explainer_under(self, threat: Threat | None) -> Explainer:
+        """The explanation under a threat: columns are explained where categories and flags stay as they are."""
+        stays = chosen_threat(threat, self.domain) == "domain"
+        return Gradient() if isinstance(self.explainer, ColumnEffects) and not stays else self.explainer
+
     def audit(self, k: int | None = None, **options: Any) -> Audit:
         """`r2et.audit` of these rows, with the names of features and classes."""
         finding = audit(
             self.model,
-            Rows(self.x, self.y, self.feature_names, tuple(map(str, self.row_numbers)), self.domain),
+            Rows(self.x, self.y, self.feature_names, tuple(map(str, self.row_numbers)), self.domain, self.columns),
             k=self.k if k is None else k,
-            explainer=self.explainer,
+            explainer=self.explainer_under(options.get("threat")),
             chunk_size=self.rows_at_once,
             class_names=self.class_names or None,
             layout=self.layout,
             name=self.name,
             **options,
         )
-        return replace(finding, notes=self.notes)
+        return replace(finding, notes=(*self.notes, *finding.notes))
 
 
 def from_data_set(
@@ -131,6 +140,12 @@ def from_data_set(
             f"the model in {opened.source!r} does not fit data set {name!r}, whose test inputs have shape "
             f"{tuple(x.shape)}: {error}. Choose the data it was trained on with --data, --target and --option"
         ) from error
+    explainer = opened.explainer or Gradient(inputs=loaded.inputs)
+    k: int = opened.information.get("k", loaded.k)
+    if loaded.columns is not None and explainer == Gradient():
+        # gradients over encoded features are for the paper's tables: what people read is columns
+        explainer = table_explainer(loaded.columns)
+        k = min(k, max(1, len(loaded.columns) - 1))
     return Subject(
         name=opened.name,
         data=loaded.name,
@@ -138,9 +153,10 @@ def from_data_set(
         model=opened.model,
         x=x,
         y=y,
-        k=opened.information.get("k", loaded.k),
-        explainer=opened.explainer or Gradient(inputs=loaded.inputs),
+        k=k,
+        explainer=explainer,
         domain=loaded.domain,
+        columns=loaded.columns,
         feature_names=loaded.feature_names,
         class_names=loaded.class_names,
         layout=loaded.layout,
@@ -179,7 +195,6 @@ def from_table(
         "data": table.path.name,
         "rows": which or f"{len(chosen.frame)} of {len(table.frame)} rows",
         "model": opened.model,
-        "explainer": opened.explainer or Gradient(),
         "row_numbers": tuple(chosen.frame.index.tolist()),
         "preset": opened.information.get("attack", {}),
         "notes": (caveat,) if caveat else (),
@@ -195,7 +210,9 @@ def from_table(
             x=x,
             y=class_numbers(chosen.labels, known),
             k=fitted.k_,
+            explainer=table_explainer(fitted.encoding_.as_columns),
             domain=fitted.domain_,
+            columns=fitted.encoding_.as_columns,
             feature_names=fitted.encoding_.names,
             class_names=tuple(map(str, known)),
         )
@@ -215,6 +232,7 @@ def from_table(
         **shared,
         x=x,
         y=class_numbers(chosen.labels, order),
+        explainer=opened.explainer or Gradient(),
         k=max(1, min(saved_k, x.shape[1] - 1)),
         feature_names=names,
         class_names=tuple(map(str, order)),

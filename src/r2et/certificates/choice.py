@@ -111,7 +111,7 @@ def certify_within(
     check_chunk_size(chunk_size)
     check_flag("prediction", prediction)
     explainer.check_shape(x)
-    explainer.check_movable(reach.movable)
+    explainer.refuse_moves(reach.movable)
     name = "smoothing" if isinstance(method, Smoothing) else method
     if name in ("smoothing", "first-order") and prediction:
         raise InputError(f'prediction=True needs an enclosure of the network; method="{name}" has none')

@@ -67,7 +67,7 @@ def estimate(
     """`first_order` of a model that is already what is explained under a threat (f o A)."""
     check_chunk_size(chunk_size)
     explainer.check_shape(x)
-    explainer.check_movable(reach.movable)
+    explainer.refuse_moves(reach.movable)
     size = int(chunk_size or len(x))
     limits, tops = [], []
     with measuring(model, x):

@@ -309,7 +309,7 @@ def count_within(
     The bound is that of Gaussian noise on the features that move, of a map of these alone.
     """
     explainer.check_shape(x)
-    explainer.check_movable(reach.movable)
+    explainer.refuse_moves(reach.movable)
     check_positive("sigma", sigma)
     check_count("samples", samples)
     check_seed(seed)

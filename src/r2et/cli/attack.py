@@ -69,7 +69,13 @@ def attack(
     k = subject.k if options.k is None else options.k
     several = len(y.unique()) > 1
     radius = float(subject.preset.get("radius", 1.0)) if radius is None else radius
-    shared: dict[str, Any] = {"k": k, "radius": radius, "norm": norm, "keep": keep, "explainer": subject.explainer}
+    shared: dict[str, Any] = {
+        "k": k,
+        "radius": radius,
+        "norm": norm,
+        "keep": keep,
+        "explainer": subject.explainer_under(named),
+    }
 
     def build(short: str, **changes: Any) -> "Attack":
         count = subject.preset.get("steps") if short in PAPER and steps is None else steps

@@ -49,6 +49,7 @@ def certify(
     """
     import r2et
     from r2et.domain import chosen_threat
+    from r2et.enclosure.problems import why_not
 
     wanted = parse_radii(radii)
     if bracket and method == "smoothing":
@@ -61,11 +62,15 @@ def certify(
     subject = options.subject(limit)
     model, x = subject.model, subject.x
     named = chosen_threat(cast("Threat | None", threat), subject.domain)
+    # where the effects of columns are not enclosed, the gradient over encoded features is
+    explainer = subject.explainer_under(named)
+    if why_not(explainer, x) is not None:
+        explainer = subject.explainer_under("paper")
     certificate = r2et.certify(
         model,
         x,
         subject.k if options.k is None else options.k,
-        explainer=subject.explainer,
+        explainer=explainer,
         method=noise if method == "smoothing" else method,  # type: ignore[arg-type]  # it checks
         prediction=prediction,
         domain=subject.domain,
@@ -74,9 +79,7 @@ def certify(
     )
     smallest = None
     if bracket:
-        flip = r2et.attacks.MinimalFlip(
-            k=certificate.k, radius=_farthest(certificate), explainer=subject.explainer
-        )
+        flip = r2et.attacks.MinimalFlip(k=certificate.k, radius=_farthest(certificate), explainer=explainer)
         flips = flip(
             model,
             x,

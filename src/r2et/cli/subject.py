@@ -18,6 +18,7 @@ from r2et.registry import foreign_packages
 
 if TYPE_CHECKING:
     from r2et.auditing import Subject
+    from r2et.explainers import Explainer
     from r2et.predictors import OpenedModel
 
 _PANEL = "Model and data"
@@ -99,14 +100,18 @@ class SubjectOptions:
 
     def subjects(self, limit: int, *others: "OpenedModel") -> "list[Subject]":
         """The model, and others to compare it with, on the same rows."""
-        from r2et.explainers import EXPLAINERS
+        from r2et.explainers import EXPLAINERS, ColumnEffects
 
         if self.explainer is not None:
             # before anything is read: a wrong name is told at once
-            EXPLAINERS.create(self.explainer)
+            by_columns = EXPLAINERS.find(self.explainer).thing is ColumnEffects
+            if not by_columns:
+                EXPLAINERS.create(self.explainer)
         subjects = self._subjects(limit, *others)
         if self.explainer is None:
             return subjects
+        if by_columns:
+            return [replace(subject, explainer=_of_columns(subject)) for subject in subjects]
         return [
             replace(subject, explainer=EXPLAINERS.create(self.explainer, inputs=subject.explainer.inputs))
             for subject in subjects
@@ -150,6 +155,18 @@ class SubjectOptions:
     def subject(self, limit: int) -> "Subject":
         """The model on its rows."""
         return self.subjects(limit)[0]
+
+
+def _of_columns(subject: "Subject") -> "Explainer":
+    """The effects of the columns of a subject's table."""
+    from r2et.explainers import ColumnEffects
+
+    if subject.columns is None:
+        raise InputError(
+            f"{subject.data!r} does not say which features make up its columns: column-effects explains built-in "
+            "tables and what a StableClassifier encodes"
+        )
+    return ColumnEffects(columns=subject.columns)
 
 
 def _foreign(error: BaseException, texts: Iterable[object]) -> str | None:

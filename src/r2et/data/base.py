@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from r2et.columns import Columns
 from r2et.data.layouts import GraphLayout, ImageLayout
 from r2et.domain import Domain
 from r2et.errors import DataError, InputError
@@ -65,6 +66,7 @@ class Dataset:
         inputs: 2 if a row is a pair of inputs, else 1.
         layout: for pictures, how the features of one input lie: an image, the edges of a graph, or None.
         member_class_names: of pairs, the classes that `Pairs.members` numbers.
+        columns: which features make up which column of a table; None for other data.
         kind: how it is trained and attacked, a key of `r2et.recipes.PRESETS`; left out, images are trained as
             "cifar10", graphs as "graphs", and everything else as "tabular".
 
@@ -87,6 +89,7 @@ class Dataset:
     inputs: int = field(default=1, repr=False)
     layout: ImageLayout | GraphLayout | None = field(default=None, repr=False)
     member_class_names: tuple[str, ...] = field(default=(), repr=False)
+    columns: Columns | None = field(default=None, repr=False)
     kind: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
@@ -123,6 +126,10 @@ class Dataset:
         if self.layout is not None and self.layout.features != n:
             raise InputError(f"{self.name}: {self.layout!r} has {self.layout.features} features, inputs have {n}")
         self.domain.check(n)
+        if self.columns is not None:
+            check_kind("columns", self.columns, Columns, "r2et.Columns.from_rows(x, domain)")
+            if self.columns.n != n:
+                raise InputError(f"{self.name}: {self.columns!r} for inputs of {n} features")
         check_k(self.k, n)
         if not self.kind:
             by_layout = {ImageLayout: "cifar10", GraphLayout: "graphs"}
@@ -173,6 +180,7 @@ def tabular_dataset(
         feature_names=rows.names,
         class_names=tuple(class_names),
         domain=rows.domain,
+        columns=rows.columns,
         k=info.k,
         description=info.description,
         citation=info.citation,

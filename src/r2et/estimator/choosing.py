@@ -1,18 +1,18 @@
 """Training by one of the paper's methods, with the weights that its selection rule picks (App. B.1.2)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from r2et import metrics, models
-from r2et.attacks import ERAttack, WorstCase
+from r2et.attacks import Attack
+from r2et.domain import Domain
 from r2et.recipes import Preset, Trial, find_method, train_method
 from r2et.recipes.halving import Halving, Step, combinations, settle
 from r2et.recipes.methods import OwnObjective
-from r2et.recipes.selection import judge, undecided
+from r2et.recipes.selection import judge
 from r2et.training import FitResult, WeightedRows
 
 
@@ -71,7 +71,8 @@ def train_and_choose(
     preset: Preset,
     settings: Mapping[str, float] | None = None,
     grid: Mapping[str, Sequence[float]] | None = None,
-    attack: ERAttack | None = None,
+    attack: Attack,
+    domain: Domain | None = None,
     seed: int = 0,
     objective: OwnObjective | None = None,
 ) -> Chosen:
@@ -79,8 +80,7 @@ def train_and_choose(
 
     Given settings are used as they are, and the epoch with the lowest validation loss is kept. Without them every
     combination of the grid is trained; of those within 0.01 of a vanilla model's validation AUC the one with the
-    highest validation P@k under the attack wins, and of those alike to three digits the one that WorstCase finds
-    most stable.
+    highest validation P@k under the attack wins, of those alike to three digits the first.
 
     Args:
         name: of the method.
@@ -89,7 +89,8 @@ def train_and_choose(
         preset: architecture, k, epochs and so on; the method's grid of its name is used if none is given.
         settings: hyper-parameters.
         grid: values of each hyper-parameter to choose from.
-        attack: what the candidates are judged by; None = ERAttack of the preset.
+        attack: what the candidates are judged by.
+        domain: the rows that exist; None = everything may be perturbed.
         seed: of everything that is drawn.
         objective: in place of the method's own.
     """
@@ -121,14 +122,17 @@ def train_and_choose(
         return Chosen(run(name, values, objective), values, [])
     assert vanilla is not None
     threshold = preset.threshold(vanilla.auc)
-    attack = attack or ERAttack(k=preset.k, radius=preset.radius, steps=preset.attack_steps)
     offered = combinations(method.grids.get(preset.name, {}) if grid is None else grid)
     tried = [method.settings(values, preset.kind) for values in offered]
     fits: dict[int, FitResult] = {}
 
     def try_out(steps: Mapping[str, Step[int]]) -> dict[str, dict[int, Trial]]:
         fits.update({number: run(name, tried[number], objective, threshold) for number in steps[name].candidates})
-        return {name: _judged(fits, validation.x, attack)}
+        return {name: {number: judged(fit) for number, fit in fits.items()}}
+
+    def judged(fit: FitResult) -> Trial:
+        precision = judge(fit.model, validation.x, attack, domain=domain)
+        return Trial(auc=fit.auc, passed=fit.passed, precision=precision)
 
     # every candidate is trained to the end
     grid_search = Halving(range(len(tried)), [preset.training.epochs])
@@ -146,23 +150,11 @@ def train_and_choose(
             "vanilla_auc": vanilla.auc,
             "passed": trials[number].passed,
             "precision": trials[number].precision,
-            "worst": float("nan") if trials[number].worst is None else trials[number].worst,
             "chosen": number == best,
         }
         for number, values in enumerate(tried)
     ]
     return Chosen(fits[best], tried[best], records)
-
-
-def _judged(fits: Mapping[int, FitResult], x: Tensor, attack: ERAttack) -> dict[int, Trial]:
-    """What each model came to; WorstCase, which takes longer, looks only at those that it decides between."""
-    trials = [
-        Trial(auc=fit.auc, passed=fit.passed, precision=judge(fit.model, x, attack)) for fit in fits.values()
-    ]
-    worst = WorstCase(k=attack.k, radius=attack.radius, explainer=attack.explainer, budget="fast")
-    for number in undecided(trials):
-        trials[number] = replace(trials[number], worst=judge(fits[number].model, x, worst))
-    return dict(enumerate(trials))
 
 
 def compare_with_linear(train: WeightedRows, validation: WeightedRows, auc: float) -> Sanity:

@@ -18,23 +18,25 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 from torch import Tensor, nn
 
 from r2et import models, ranking
-from r2et.attacks import ERAttack
+from r2et.attacks import WorstCase
 from r2et.auditing import Audit, audit
 from r2et.certificates import Certificate, certify
 from r2et.checkpoints import load_model
 from r2et.checkpoints.estimators import ESTIMATORS, SavedEstimator
 from r2et.domain import Domain
+from r2et.enclosure.problems import why_not
 from r2et.errors import InputError
 from r2et.estimator.choosing import Sanity, compare_with_linear, train_and_choose
 from r2et.estimator.inputs import (
     check_classes,
     check_parameters,
     lowered_k,
+    own_values,
     row_weights,
     whole,
 )
 from r2et.estimator.saving import NAME, restore, save
-from r2et.explainers import Gradient
+from r2et.explainers import Explainer, table_explainer
 from r2et.individuality import Individuality
 from r2et.numerics.once import looking_once
 from r2et.numerics.values import check_flag, check_k
@@ -44,7 +46,7 @@ from r2et.registry import Trust
 from r2et.tables.columns import as_frame, as_input_errors, which_columns
 from r2et.tables.encoding import Encoding
 from r2et.tables.labels import class_numbers
-from r2et.tables.rows import Rows
+from r2et.tables.rows import Rows, row_names
 from r2et.tables.splits import hold_out
 from r2et.training import WeightedRows
 
@@ -54,15 +56,16 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
     """A small network for tables whose explanations stay put, as a scikit-learn classifier.
 
     Columns are encoded inside: numbers are standardised; text, objects and pandas categories become one feature
-    of 0 and 1 for each category; booleans and columns of 0 and 1 stay so. Features are ranked by the magnitude of
-    the gradient of the predicted class's log-odds, in units of one standard deviation or one whole category.
+    of 0 and 1 for each category, two categories one feature; booleans and columns of 0 and 1 stay so. An
+    explanation ranks columns (`r2et.explainers.ColumnEffects`): a number by the slope of the predicted class's
+    log-odds per standard deviation, a category or a flag by how far these are from their mean over its values.
 
-    `fit` holds out rows for validation, trains with scale-free R2ET and picks its weights by the paper's rule: the
-    most stable explanations among the models whose AUC is within 0.01 of a vanilla network's.
+    `fit` holds out rows for validation, trains with scale-free R2ET for that explanation, picks its weights: the
+    most stable lists of columns among the models whose AUC is within 0.01 of a vanilla network's, as WorstCase
+    (budget "fast") finds them when numbers move inside their range and categories and flags stay.
 
     Args:
-        k: how many features an explanation names. They are encoded features: each category counts as one. A list
-            can name a category that a person is not in: the model would react if they were.
+        k: how many columns an explanation names.
         method: how to train, a key of `r2et.recipes.METHODS`: "r2et-sf", "vanilla", "linear" and so on; or an
             objective by its name in the registry, on a plain network.
         objective: what training minimises in place of the method's own, on the method's network: an objective by
@@ -79,19 +82,19 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
         categorical_features: columns that are categorical though they hold numbers: names, numbers, or a mask.
         class_weight: "balanced", or a dict from class to weight; multiplied with `sample_weight`.
         radius: of the attack that candidates are judged by, in encoded units.
-        attack_steps: of that attack.
         random_state: of everything that is drawn.
 
     Attributes:
         classes_: the labels, sorted.
-        k_: k, or one less than the encoded features if those are too few.
+        k_: k, or one less than the columns if those are too few.
         n_features_in_, feature_names_in_: columns, and their names if all are text.
-        encoding_: how columns become features; `encoding_.names` are the n encoded features.
+        encoding_: how columns become features; `encoding_.names` are the n encoded features, and
+            `encoding_.as_columns` says which column each belongs to.
         domain_: what an attack may change: numbers inside the range seen in fit, no categories, no flags.
         model_: the network, (N, n) to logits (N, classes), in float64.
         settings_: hyper-parameters that were used.
-        candidates_: one row for each model the rule chose from; empty if there was no search. `worst` is measured
-            only where `precision` is equal to three digits.
+        candidates_: one row for each model the rule chose from; empty if there was no search. `precision` is P@k
+            under WorstCase.
         history_: one row per epoch of the chosen model.
         sanity_: whether a linear model is as good; print it.
 
@@ -99,7 +102,7 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
     >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     >>> model = StableClassifier(k=3, settings={"gap": 0.1}, epochs=5, random_state=0).fit(X, y)
     >>> model.explain(X.head(2)).columns.tolist()
-    ['row', 'rank', 'feature', 'score', 'radius']
+    ['row', 'rank', 'column', 'value', 'score', 'radius']
     """
 
     def __init__(
@@ -119,7 +122,6 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
         categorical_features: Any = None,
         class_weight: Mapping[Any, float] | str | None = None,
         radius: float = 1.0,
-        attack_steps: int = 100,
         random_state: Any = None,
     ) -> None:
         self.k = k
@@ -136,7 +138,6 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
         self.categorical_features = categorical_features
         self.class_weight = class_weight
         self.radius = radius
-        self.attack_steps = attack_steps
         self.random_state = random_state
 
     # --- fitting --------------------------------------------------------------------------------------------
@@ -170,7 +171,8 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
         with as_input_errors():
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         encoding = Encoding.learn(frame, which_columns(frame, self.categorical_features))
-        k = lowered_k(int(self.k), encoding.names)
+        k = lowered_k(int(self.k), encoding.as_columns)
+        explainer = table_explainer(encoding.as_columns)
         x = torch.from_numpy(encoding.encode(frame)).float()
         # a class of two rows or more is in both parts, a class of one row in the training part
         parts = hold_out(numbers, self.validation_fraction, seed=seed, least=1, keep=1)
@@ -179,10 +181,11 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
             self.method,
             train,
             validation,
-            preset=self._preset(k, len(train.x)),
+            preset=self._preset(k, len(train.x), explainer),
             settings=self.settings,
             grid=self.grid,
-            attack=ERAttack(k=k, radius=self.radius, steps=whole(self.attack_steps)),
+            attack=WorstCase(k=k, radius=self.radius, explainer=explainer, budget="fast"),
+            domain=encoding.domain,
             seed=seed,
             objective=self.objective,
         )
@@ -205,8 +208,8 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
-    def _preset(self, k: int, rows: int) -> Preset:
-        """How to train on this many rows."""
+    def _preset(self, k: int, rows: int, explainer: Explainer) -> Preset:
+        """How to train on this many rows, for the explanation that is shown."""
         schedule = Schedule(
             epochs=whole(self.epochs),
             lr=self.lr,
@@ -214,7 +217,8 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
             patience=whole(self.patience),
         )
         architecture = {"name": "mlp", "hidden": [whole(width) for width in self.hidden]}
-        return replace(PRESETS["tabular"]["cpu"], k=k, architecture=architecture, training=schedule)
+        tabular = PRESETS["tabular"]["cpu"]
+        return replace(tabular, k=k, architecture=architecture, training=schedule, explainer=explainer)
 
     # --- predicting -----------------------------------------------------------------------------------------
 
@@ -240,8 +244,8 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
             logits: NDArray[np.float64] = self.model_(x).numpy()
         return logits
 
-    def _encoded(self, X: Any) -> "tuple[Tensor, pd.Index[Any]]":
-        """What the network sees, float64 (N, n), and the labels of the rows."""
+    def _encoded(self, X: Any) -> tuple[Tensor, pd.DataFrame]:
+        """What the network sees, float64 (N, n), and the rows as a frame."""
         check_is_fitted(self, "model_")
         frame = as_frame(X)
         with as_input_errors():
@@ -249,9 +253,15 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
         if isinstance(X, pd.DataFrame):
             # scikit-learn compares names only if all are text
             self.encoding_.check_columns(frame)
-        return torch.from_numpy(self.encoding_.encode(frame)), frame.index
+        return torch.from_numpy(self.encoding_.encode(frame)), frame
 
     # --- explaining -----------------------------------------------------------------------------------------
+
+    @property
+    def explainer_(self) -> Explainer:
+        """What explains: ColumnEffects, or the gradient, which is the same, where every column is a number."""
+        check_is_fitted(self, "model_")
+        return table_explainer(self.encoding_.as_columns)
 
     def encode(self, X: Any) -> Tensor:
         """What the network `model_` sees, float64 (N, n); use it with the rest of r2et."""
@@ -259,67 +269,87 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
 
     @looking_once()
     def explain(self, X: Any, k: int | None = None, *, radius: bool = True) -> pd.DataFrame:
-        """The k features that matter most for the prediction of each row.
+        """The k columns that matter most for the prediction of each row.
 
         Args:
-            X: N rows.
-            k: how many features; None = `k_`.
+            X: N rows. A value that was not there in fit has no effect to be told: it is an InputError.
+            k: how many columns; None = `k_`.
             radius: certify them too, which takes longer.
 
         Returns:
-            N k rows: `row` (the row's label in the frame, or its number), `rank` from 1, `feature`, `score` (the
-            magnitude of the gradient of the log-odds, in encoded units), and `radius`: no change of norm below it,
-            in encoded units, changes which k features these are. `attrs["individuality"]` says how alike the lists
-            of these rows are: see `r2et.individuality.Individuality.to_dict`.
+            N k rows: `row` (the row's label in the frame, or its number), `rank` from 1, `column`, `value` (the
+            row's own, as text), `score` (the magnitude of the column's effect on the log-odds, per standard
+            deviation for a number), and `radius`: no change of the numbers of norm below it, in encoded units,
+            changes which k columns these are; NaN where no certificate applies. `attrs["individuality"]` says
+            how alike the lists of these rows are: see `r2et.individuality.Individuality.to_dict`.
         """
         check_flag("radius", radius)
-        x, index = self._encoded(X)
+        x, frame = self._encoded(X)
         k = self._checked_k(k)
-        _, predicted, scores = Gradient().explained(self.model_, x)
+        _, predicted, scores = self.explainer_.explained(self.model_, x)
         top = ranking.top_k(scores, k)
-        columns: dict[str, Any] = {
-            "row": np.repeat(index.to_numpy(), k),
+        places = np.repeat(np.arange(len(x)), k)
+        parts: dict[str, Any] = {
+            "row": frame.index.to_numpy()[places],
             "rank": np.tile(np.arange(1, k + 1), len(x)),
-            "feature": np.array(self.encoding_.names, dtype=object)[top.numpy()].ravel(),
+            "column": np.array(self.encoding_.column_names, dtype=object)[top.numpy()].ravel(),
+            "value": own_values(frame, places, top.numpy().ravel()),
             "score": scores.gather(1, top).numpy().ravel(),
         }
         if radius:
-            columns["radius"] = certify(self.model_, x, k).radius.numpy().repeat(k)
-        explained = pd.DataFrame(columns)
+            parts["radius"] = self._radii(x, k).repeat(k)
+        explained = pd.DataFrame(parts)
         alike = Individuality.of(top, scores.shape[1], classes=predicted)
         explained.attrs["individuality"] = alike.to_dict()
         return explained
 
+    def _radii(self, x: Tensor, k: int) -> NDArray[np.float64]:
+        """Certified radii (N,) of encoded rows; NaN where no certificate applies."""
+        if why_not(self.explainer_, x) is not None:
+            return np.full(len(x), np.nan)
+        certificate = certify(self.model_, x, k, explainer=self.explainer_, domain=self.domain_)
+        radii: NDArray[np.float64] = certificate.radius.numpy()
+        return radii
+
     def certify(self, X: Any, k: int | None = None, **options: Any) -> Certificate:
-        """A certificate for the top-k features of each row: `r2et.certify` on the encoded rows.
+        """A certificate for the top-k columns of each row: `r2et.certify` on the encoded rows, inside `domain_`.
 
         Args:
             X: N rows.
-            k: how many features; None = `k_`.
+            k: how many columns; None = `k_`.
             options: of `r2et.certify`, such as prediction=True.
         """
         x = self.encode(X)
+        for name, own in (("explainer", self.explainer_), ("domain", self.domain_)):
+            options.setdefault(name, own)
         return certify(self.model_, x, self._checked_k(k), **options)
 
     def audit(self, X: Any, y: Any, k: int | None = None, **options: Any) -> Audit:
         """Measure and attack the explanations: `r2et.audit` on the encoded rows, inside `domain_`.
 
         Args:
-            X: N rows.
+            X: N rows; an audit calls them as the frame does.
             y: labels (N,).
-            k: how many features; None = `k_`.
+            k: how many columns; None = `k_`.
             options: of `r2et.audit`, such as radii=(0.1, 0.3).
         """
-        x = self.encode(X)
+        x, frame = self._encoded(X)
         labels = class_numbers(y, self.classes_.tolist())
         options.setdefault("class_names", [str(name) for name in self.classes_])
-        rows = Rows(x, labels, self.encoding_.names, domain=options.pop("domain", self.domain_))
+        rows = Rows(
+            x,
+            labels,
+            self.encoding_.names,
+            row_names(frame),
+            domain=options.pop("domain", self.domain_),
+            columns=self.encoding_.as_columns,
+        )
         return audit(self.model_, rows, k=self._checked_k(k), **options)
 
     def _checked_k(self, k: int | None) -> int:
         if k is None:
             return self.k_
-        check_k(whole(k), len(self.encoding_.names))
+        check_k(whole(k), len(self.encoding_.columns))
         return int(k)
 
     # --- saving ---------------------------------------------------------------------------------------------

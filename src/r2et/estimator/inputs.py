@@ -1,14 +1,16 @@
 """What scikit-learn hands over, checked: parameters, tables, labels, weights."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_array
 
+from r2et.columns import Columns
 from r2et.errors import InputError
 from r2et.models.architecture import whole_numbers
 from r2et.numerics.values import (
@@ -40,7 +42,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     if np.ndim(parameters["hidden"]) != 1 or len(parameters["hidden"]) == 0:
         raise InputError(f"hidden must be a list of widths such as (32,), got {parameters['hidden']!r}")
     whole_numbers("hidden", [whole(width) for width in parameters["hidden"]])
-    for name in ("k", "epochs", "attack_steps", "patience", "batch_size"):
+    for name in ("k", "epochs", "patience", "batch_size"):
         if (name, parameters[name]) not in (("patience", None), ("batch_size", "auto")):
             check_count(name, whole(parameters[name]))
     for name in ("lr", "radius", "validation_fraction"):
@@ -106,20 +108,35 @@ def check_classes(classes: NDArray[Any], numbers: NDArray[np.int64]) -> None:
         raise InputError(f"two classes need at least two rows each, to train and to validate; got {told}")
 
 
-def lowered_k(k: int, names: Sequence[str]) -> int:
-    """k, or with a warning one less than there are features."""
-    n = len(names)
+def lowered_k(k: int, columns: Columns) -> int:
+    """k, or with a warning one less than there are columns."""
+    n = len(columns)
     if n < 2:
         raise InputError(
-            f"X has 1 feature(s) after encoding ({names[0]!r}): there is nothing to rank; bring at least two"
+            f"X has 1 feature(s) ({columns.names[0]!r}): there is nothing to rank; bring at least two"
         )
     if k < n:
         return k
     warnings.warn(
-        f"k={k} is lowered to k_={n - 1}: there are {n} encoded features, and a list of all of them says nothing",
+        f"k={k} is lowered to k_={n - 1}: there are {n} columns, and a list of all of them says nothing",
         stacklevel=3,
     )
     return n - 1
+
+
+def own_values(frame: pd.DataFrame, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> list[str]:
+    """The values of a frame at places (M,), as text: whole numbers without a fraction.
+
+    >>> frame = pd.DataFrame({"age": [30.0, 41.5], "job": ["cook", "nurse"]})
+    >>> own_values(frame, np.array([0, 1]), np.array([0, 1]))
+    ['30', 'nurse']
+    """
+    values = [frame.iloc[:, i].to_numpy(dtype=object) for i in range(frame.shape[1])]
+    return [_as_text(values[column][row]) for row, column in zip(rows, columns, strict=True)]
+
+
+def _as_text(value: Any) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _listed(classes: list[Any]) -> str:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from r2et.estimator.classifier import StableClassifier
     from r2et.recipes.methods import OwnObjective
 
-VERSION = 1
+VERSION = 2
 NAME = "StableClassifier"
 
 
@@ -148,7 +148,11 @@ def _check_fit(restored: "StableClassifier") -> None:
     n = len(restored.encoding_.names)
     names = getattr(restored, "feature_names_in_", None)
     named = names is None or names.tolist() == [column.name for column in restored.encoding_.columns]
-    if shape != {"features": n, "classes": len(restored.classes_)} or not 1 <= restored.k_ < n or not named:
+    if (
+        shape != {"features": n, "classes": len(restored.classes_)}
+        or not 1 <= restored.k_ < len(restored.encoding_.columns)
+        or not named
+    ):
         raise CheckpointError(
             f"the parts do not fit: a model of {shape}, {n} encoded features, {len(restored.classes_)} classes, "
             f"k={restored.k_}, columns called {quoted(names if names is None else names.tolist())}"

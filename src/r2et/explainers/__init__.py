@@ -3,7 +3,7 @@
 from r2et.explainers.activation import Activation
 from r2et.explainers.averaged import IntegratedGradients, SmoothGrad
 from r2et.explainers.captum import FromCaptum
-from r2et.explainers.column_effects import ColumnEffects
+from r2et.explainers.column_effects import ColumnEffects, table_explainer
 from r2et.explainers.explainer import EXPLAINERS, Explainer
 from r2et.explainers.gradient import Gradient, GradientTimesInput
 
@@ -17,4 +17,5 @@ __all__ = [
     "GradientTimesInput",
     "IntegratedGradients",
     "SmoothGrad",
+    "table_explainer",
 ]

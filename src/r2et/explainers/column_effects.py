@@ -7,10 +7,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from r2et.columns import Columns
+from r2et.columns import Columns, check_rows_exist
 from r2et.errors import InputError
 from r2et.explainers.explainer import EXPLAINERS, Explainer
+from r2et.explainers.gradient import Gradient
 from r2et.numerics.memory import at_once
+from r2et.numerics.once import once
 from r2et.numerics.values import check_kind, few
 from r2et.scores import score
 
@@ -69,7 +71,7 @@ class ColumnEffects(Explainer):
             slopes = self.gradient(model, x, target, create_graph=create_graph, logits=logits)
             effects = effects.index_add(1, owner, torch.where(numbers, slopes, 0.0))
         values = _values_of(self.columns)
-        if not len(values.column):
+        if len(values.column) == values.discrete:  # no column has another value
             return effects
         with torch.set_grad_enabled(create_graph):
             here = score(self.score, logits, target)
@@ -80,10 +82,12 @@ class ColumnEffects(Explainer):
         size = at_once(values.pattern.numel())
         parts = []
         for part, classes, clean in zip(x.split(size), target.split(size), here.split(size), strict=True):
-            rows = values.put_into(part)
-            there = score(self.score, model(rows.flatten(0, 1)), classes.repeat_interleave(len(values.column)))
-            change = values.shares(part) * (clean[:, None] - there.reshape(len(part), -1))
-            parts.append(change.new_zeros(len(part), len(self.columns)).index_add(1, values.column, change))
+            others = values.others(part)
+            rows = values.put_into(part, others)
+            there = score(self.score, model(rows.flatten(0, 1)), classes.repeat_interleave(others.shape[1]))
+            change = values.share[others] * (clean[:, None] - there.reshape(others.shape))
+            none = change.new_zeros(len(part), len(self.columns))
+            parts.append(none.scatter_add(1, values.column[others], change))
         return torch.cat(parts)
 
     def variants(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -108,21 +112,39 @@ class ColumnEffects(Explainer):
 
     def check_shape(self, x: Tensor) -> None:
         """Raise unless x holds rows of this table that can exist."""
-        self.columns.check_rows(x)
+        check_rows_exist(x, self.columns)
 
     def within(self, points: Tensor, x: Tensor) -> Tensor:
         """Points around rows, both (..., n), with the discrete columns of x."""
         return torch.where(self.columns.continuous.to(x.device), points, x)
 
-    def check_movable(self, movable: Tensor) -> None:
+    def refuse_moves(self, movable: Tensor) -> None:
         """Raise if features of discrete columns may move, bool (n,): there is no effect between two values."""
-        moved = self.columns.owner[movable.cpu() & ~self.columns.continuous].unique().tolist()
-        if moved:
-            raise InputError(
-                "ColumnEffects compares rows that can exist, but what may move here includes the flags and "
-                f'categories {few([self.columns.names[i] for i in moved])}: use threat="domain" with a domain in '
-                "which they are frozen, such as domain=columns.domain()"
-            )
+        check_still(movable, self.columns)
+
+
+@once
+def check_still(movable: Tensor, columns: Columns) -> None:
+    """Raise if features of discrete columns are among those that may move, bool (n,)."""
+    moved = columns.owner[movable.cpu() & ~columns.continuous].unique().tolist()
+    if moved:
+        raise InputError(
+            "ColumnEffects compares rows that can exist, but what may move here includes the flags and categories "
+            f'{few([columns.names[i] for i in moved])}: use threat="domain" and a domain in which they are frozen,'
+            " such as domain=columns.domain()"
+        )
+
+
+def table_explainer(columns: Columns | None) -> Explainer:
+    """What explains a table by default: ColumnEffects, or the gradient where every column is one number.
+
+    The two are the same there. None = nothing is known about columns: the gradient.
+
+    >>> table_explainer(Columns(("age", "pay"), ((0,), (1,)), ("number", "number"), ((), ())))
+    Gradient(reduce='abs', inputs=1, score='log-odds')
+    """
+    plain = columns is None or (all(kind == "number" for kind in columns.kinds) and len(columns) == columns.n)
+    return Gradient() if plain or columns is None else ColumnEffects(columns=columns)
 
 
 class _Values(NamedTuple):
@@ -134,6 +156,7 @@ class _Values(NamedTuple):
         pattern: what the column's features are then, 0 elsewhere, (V, n).
         members: which features these are, bool (V, n).
         feature, held: a feature that is `held` in the rows that have this value, (V,) each.
+        discrete: how many columns these are.
     """
 
     column: Tensor
@@ -142,18 +165,27 @@ class _Values(NamedTuple):
     members: Tensor
     feature: Tensor
     held: Tensor
+    discrete: int
 
     def to(self, like: Tensor) -> "_Values":
         """On the device of a tensor, numbers in its dtype."""
-        return _Values(*(part.to(like) if part.is_floating_point() else part.to(like.device) for part in self))
+        return self._replace(
+            column=self.column.to(like.device),
+            share=self.share.to(like),
+            pattern=self.pattern.to(like),
+            members=self.members.to(like.device),
+            feature=self.feature.to(like.device),
+            held=self.held.to(like),
+        )
 
-    def put_into(self, x: Tensor) -> Tensor:
-        """Rows x (N, n) with each value in its column's place, (N, V, n)."""
-        return torch.where(self.members, self.pattern, x[:, None])
+    def others(self, x: Tensor) -> Tensor:
+        """The numbers of the values that each row x (N, n) has not, int64 (N, V - discrete columns)."""
+        own = x[:, self.feature] == self.held
+        return own.byte().argsort(dim=1, stable=True)[:, : len(self.column) - self.discrete]
 
-    def shares(self, x: Tensor) -> Tensor:
-        """How much each value counts for each row, (N, V): its share, exactly 0 where the row has it anyway."""
-        return torch.where(x[:, self.feature] == self.held, 0.0, self.share)
+    def put_into(self, x: Tensor, chosen: Tensor) -> Tensor:
+        """Rows x (N, n) with each chosen value (N, M) in its column's place, (N, M, n)."""
+        return torch.where(self.members[chosen], self.pattern[chosen], x[:, None])
 
 
 @lru_cache(maxsize=32)
@@ -179,4 +211,5 @@ def _values_of(columns: Columns) -> _Values:
         members=members,
         feature=feature,
         held=pattern.gather(1, feature[:, None]).squeeze(1),
+        discrete=sum(kind != "number" for kind in columns.kinds),
     )

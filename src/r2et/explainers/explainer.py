@@ -147,7 +147,7 @@ class Explainer(ABC):
         """Points around inputs, both (..., *features), with what cannot vary continuously as it is in x."""
         return points
 
-    def check_movable(self, movable: Tensor) -> None:  # noqa: B027 - most are about every input
+    def refuse_moves(self, movable: Tensor) -> None:  # noqa: B027 - most are about every input
         """Raise if the explanation is not about inputs in which these features move, bool (n,)."""
 
     def gradient(

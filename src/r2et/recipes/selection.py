@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from r2et.attacks import Attack
+from r2et.domain import Domain
 from r2et.errors import InputError
 from r2et.numerics.values import check_kind, quoted
 
@@ -17,8 +18,8 @@ class Trial:
     Attributes:
         auc: validation AUC.
         passed: whether that reaches the threshold: a little less than a vanilla model's.
-        precision: mean P@k under ERAttack.
-        worst: mean P@k under WorstCase; None where it was not needed.
+        precision: mean P@k under the attack that selects: the paper's ERAttack, or WorstCase.
+        worst: mean P@k under WorstCase, which decides between equals; None where it was not needed.
         error: why there is no model; its figures mean nothing then.
     """
 
@@ -29,9 +30,11 @@ class Trial:
     error: str | None = None
 
 
-def judge(model: nn.Module, x: Tensor, attack: Attack, limit: int = 1000) -> float:
-    """The mean P@k of the first `limit` rows of x (N, *features) under an attack."""
-    return float(attack(model, x[:limit]).precision.mean())
+def judge(
+    model: nn.Module, x: Tensor, attack: Attack, limit: int = 1000, *, domain: Domain | None = None
+) -> float:
+    """The mean P@k of the first `limit` rows of x (N, *features) under an attack, inside a domain if given."""
+    return float(attack(model, x[:limit], domain=domain).precision.mean())
 
 
 def merit(trial: Trial) -> float:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from r2et.columns import Columns
 from r2et.domain import Domain
 from r2et.errors import InputError
 from r2et.numerics.checks import check_inputs
@@ -30,6 +31,7 @@ class Rows:
         names: of the features, or ().
         index: names of the rows, or ().
         domain: the values that the features can take; None if that is unknown.
+        columns: which features make up which column of a table; None if that is unknown.
 
     >>> Rows(torch.zeros(2, 2), torch.tensor([0, 1]), ("age", "pay"))
     Rows(names=('age', 'pay'))
@@ -40,6 +42,7 @@ class Rows:
     names: tuple[str, ...] = ()
     index: tuple[str, ...] = field(default=(), repr=False)
     domain: Domain | None = field(default=None, repr=False)
+    columns: Columns | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         # what they hold is checked by whoever uses them: once, inside of one call
@@ -47,6 +50,8 @@ class Rows:
             check_kind(name, getattr(self, name), Tensor, "torch.tensor([0, 1])")
         if self.domain is not None:
             check_kind("domain", self.domain, Domain, "r2et.Domain(lower=0.0)")
+        if self.columns is not None:
+            check_kind("columns", self.columns, Columns, "r2et.Columns.from_rows(x, domain)")
 
 
 if TYPE_CHECKING:

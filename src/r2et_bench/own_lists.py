@@ -16,10 +16,11 @@ from r2et_bench.studied import StudiedModel
 ONE_LIST = "one list"
 
 
-def list_figures(studied: StudiedModel, precision: Tensor) -> dict[str, Any]:
+def list_figures(studied: StudiedModel, precision: Tensor, threat: Threat = "paper") -> dict[str, Any]:
     """How alike the lists of the first test inputs are, and the kappa of their P@k (N,), as plain JSON values."""
     explainer, k = studied.preset.explainer, studied.data.k
-    explained = explainer.explained(studied.model, studied.inputs(len(precision)))
+    domain = studied.known(threat).get("domain")
+    explained = explainer.explained(studied.model, studied.inputs(len(precision)), domain=domain)
     lists = Individuality.of(
         ranking.top_k(explained.scores, k),
         explained.scores.shape[-1],

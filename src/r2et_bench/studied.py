@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypedDict
 
 from torch import Tensor, nn
 
 from r2et.data import Dataset
+from r2et.domain import Domain, Threat, check_threat
 from r2et.numerics.memory import at_once
 from r2et.recipes import Preset
 from r2et.registry import Registry
@@ -50,6 +51,18 @@ class StudiedModel:
             "steps": self.preset.attack_steps,
             "explainer": self.preset.explainer,
         }
+
+    def known(self, threat: Threat) -> "Known":
+        """What attacks, certificates and thickness are told about the data; under the paper's threat nothing."""
+        check_threat(threat)
+        return {} if threat == "paper" else {"domain": self.data.domain, "threat": threat}
+
+
+class Known(TypedDict, total=False):
+    """The domain and the threat, as keyword arguments."""
+
+    domain: Domain
+    threat: Threat
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,13 @@
 """Studies against closed forms, scipy and brute force."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
 
 from r2et.data import load
+from r2et.domain import Domain
 from r2et.explainers import Gradient
 from r2et.models import MLP
 from r2et.recipes import METHODS, find_preset
@@ -89,6 +92,24 @@ def test_what_is_proven_is_below_what_is_attacked(studied):
     worst = STUDIES.find("worst").thing(studied, rows=20, budget="fast").values["precision"]
     assert certified["applies"]
     assert certified["precision"] <= worst
+
+
+def test_a_plan_says_under_which_threat_a_study_runs(studied):
+    # nothing of this domain can move
+    still = replace(studied, data=replace(studied.data, domain=Domain(frozen=range(30))))
+    settings = {
+        "attacks": {"steps": 20},
+        "worst": {"budget": "fast"},
+        "certified": {},
+        "thickness": {"samples": 4},
+    }
+    for name, options in settings.items():
+        study = STUDIES.find(name).thing
+        figure = {"attacks": "ERAttack", "thickness": "thickness"}.get(name, "precision")
+        paper, domain = (study(still, rows=12, **options, threat=threat).values for threat in ("paper", "domain"))
+        assert study(still, rows=12, **options).values == paper  # records that say nothing are of the paper's
+        assert paper[figure] < domain[figure] == 1, name
+        assert domain.get("threat", "domain") == "domain"
 
 
 def test_regularisers_name_both_terms_of_three_models(studied):

@@ -6,6 +6,7 @@ from torch import nn
 
 from r2et import models, objectives
 from r2et.data import Split
+from r2et.domain import Domain
 from r2et.errors import InputError
 from r2et.explainers import Gradient
 from r2et.objectives import (
@@ -298,3 +299,20 @@ def test_the_title_of_a_name_in_a_record_imports_nothing(tmp_path, monkeypatch):
 def test_an_objective_that_is_none(objective):
     with pytest.raises(InputError, match="objective"):
         find_method("vanilla", objective)
+
+
+@pytest.mark.parametrize("method", ["r2et-sf", "at"])
+def test_a_method_trains_for_what_may_move_where_a_domain_is_handed_over(method):
+    seen = []
+
+    class Watching(Trainer):
+        def run(self, fabric):
+            seen.append(self.objective)
+            return super().run(fabric)
+
+    domain, options = Domain(frozen=[0, 1]), {"epochs": 1, "trainer": Watching}
+    train_method(method, TRAIN, VALIDATION, 2, **options)
+    train_method(method, TRAIN, VALIDATION, 2, domain=domain, threat="tangent", **options)
+    assert [(one.domain, one.threat) for one in seen] == [(None, None), (domain, "tangent")]
+    with pytest.raises(InputError, match="domain="):
+        train_method(method, TRAIN, VALIDATION, 2, threat="domain", **options)

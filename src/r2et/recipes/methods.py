@@ -1,12 +1,13 @@
 """Every training method of the paper by name (Table 1), and beside them the scale-free form and a linear model."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import torch
 from torch import nn
 
+from r2et.domain import Domain, Threat, chosen_threat
 from r2et.errors import InputError
 from r2et.explainers import Explainer
 from r2et.foreign import is_code
@@ -23,6 +24,7 @@ from r2et.objectives import (
     ExactHessian,
     Objective,
 )
+from r2et.objectives.threatened import Threatened
 from r2et.recipes.method import PAPER_TABULAR, Grid, Method, plain
 from r2et.recipes.presets import Preset
 from r2et.training.batches import TrainingRows, as_rows
@@ -282,6 +284,8 @@ def train_method(
     preset: Preset = PAPER_TABULAR,
     explainer: Explainer | None = None,
     objective: OwnObjective | None = None,
+    domain: Domain | None = None,
+    threat: Threat | None = None,
     **options: Any,
 ) -> FitResult:
     """Train a model from scratch, or retrain `vanilla`, by one of the paper's methods.
@@ -298,6 +302,8 @@ def train_method(
             of a data set.
         explainer: the explanation to train for; None = the preset's.
         objective: in place of the method's own: a name, a class, or an object, which is used as it is.
+        domain: what exists, for objectives that are about an explanation; None = unknown, as in the paper.
+        threat: what may move in their differences, neighbours and attacks.
         options: of `fit`; they come before the preset's.
 
     >>> import r2et
@@ -311,6 +317,7 @@ def train_method(
         check_kind("settings", settings, Mapping, '{"gap": 0.1}')
     if vanilla is not None:
         check_kind("vanilla", vanilla, nn.Module, "a trained torch.nn.Module")
+    chosen_threat(threat, domain)
     for option in options:
         check_choice("option of fit", option, (*_SETTINGS, *_RUN))
     check_seed(seed)
@@ -349,11 +356,14 @@ def train_method(
     if schedule.optimiser == "sgd":
         chosen.setdefault("optimiser", _sgd(chosen["lr"], chosen["weight_decay"]))
     how = Settings(seed=seed, **{name: chosen.pop(name) for name in _SETTINGS if name in chosen})
+    trained_for = method.objective_for(k, values, explainer, preset.boundary_pairs, preset.direction)
+    if domain is not None and isinstance(trained_for, Threatened):
+        trained_for = replace(trained_for, domain=domain, threat=threat)
     return fit(
         model,
         train,
         validation,
-        method.objective_for(k, values, explainer, preset.boundary_pairs, preset.direction),
+        trained_for,
         settings=how,
         retraining=retraining,
         **chosen,

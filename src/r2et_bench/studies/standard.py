@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from r2et.attacks.constraints import sweep
 from r2et.attacks.worst_case import Budget
 from r2et.certificates import certify
 from r2et.data import Dataset, GraphLayout, ImageLayout
-from r2et.domain import chosen_threat
+from r2et.domain import Threat
 from r2et.errors import InputError
 from r2et.explainers import (
     EXPLAINERS,
@@ -48,7 +48,13 @@ def predictions(studied: StudiedModel) -> Outcome:
 
 @STUDIES.register("attacks")
 def attacks(
-    studied: StudiedModel, rows: int, *, steps: int | None = None, mse: bool = True, also: Sequence[str] = ()
+    studied: StudiedModel,
+    rows: int,
+    *,
+    steps: int | None = None,
+    mse: bool = True,
+    also: Sequence[str] = (),
+    threat: Threat = "paper",
 ) -> Outcome:
     """P@k under the paper's two attacks, the prediction kept (Table 1), and under further ones by name."""
     shared = {**studied.attack, **({} if steps is None else {"steps": steps})}
@@ -56,7 +62,7 @@ def attacks(
     kinds += [ATTACKS.find(name).thing for name in also]
     results = {
         attack.__name__: attack(**shared)(
-            studied.model, studied.inputs(rows), seed=0, chunk_size=studied.chunk_size
+            studied.model, studied.inputs(rows), seed=0, chunk_size=studied.chunk_size, **studied.known(threat)
         )
         for attack in kinds
     }
@@ -86,19 +92,22 @@ def sizes(studied: StudiedModel, rows: int, sizes: Sequence[int], steps: int) ->
 
 
 @STUDIES.register("worst")
-def worst(studied: StudiedModel, rows: int, budget: Budget) -> Outcome:
-    """P@k under WorstCase-1, the version of all records, at the preset's radius."""
+def worst(
+    studied: StudiedModel, rows: int, budget: Budget, *, threat: Threat = "paper", version: Literal[1, 2] = 1
+) -> Outcome:
+    """P@k under WorstCase at the preset's radius; all records so far are of version 1 under the paper's threat."""
     shared = {name: studied.attack[name] for name in ("k", "radius", "explainer")}
-    attack = WorstCase(**shared, budget=budget, version=1)
-    result = attack(studied.model, studied.inputs(rows), seed=0, chunk_size=studied.chunk_size)
+    attack = WorstCase(**shared, budget=budget, version=version)
+    known = studied.known(threat)
+    result = attack(studied.model, studied.inputs(rows), seed=0, chunk_size=studied.chunk_size, **known)
     return Outcome(
         {
             "precision": float(result.precision.mean()),
             "error": _standard_error(result.precision),
             "changed": float((result.precision < 1).double().mean()),
             "recipe": attack.recipe,
-            "threat": chosen_threat(None, None),
-            "individuality": list_figures(studied, result.precision),
+            "threat": threat,
+            "individuality": list_figures(studied, result.precision, threat),
             "inputs": len(result.precision),
         },
         {"precision": result.precision, "distance": result.distance},
@@ -106,11 +115,15 @@ def worst(studied: StudiedModel, rows: int, budget: Budget) -> Outcome:
 
 
 @STUDIES.register("certified")
-def certified(studied: StudiedModel, rows: int) -> Outcome:
+def certified(studied: StudiedModel, rows: int, *, threat: Threat = "paper") -> Outcome:
     """Certified P@k at the preset's radius and the median certified radius, where a sound method applies."""
     try:
         certificate = certify(
-            studied.model, studied.inputs(rows), studied.data.k, explainer=studied.preset.explainer
+            studied.model,
+            studied.inputs(rows),
+            studied.data.k,
+            explainer=studied.preset.explainer,
+            **studied.known(threat),
         )
     except InputError as error:
         return Outcome({"applies": False, "reason": str(error)})
@@ -121,7 +134,8 @@ def certified(studied: StudiedModel, rows: int) -> Outcome:
             "applies": True,
             "method": certificate.method,
             "precision": float(proven.mean()),
-            "individuality": list_figures(studied, proven),
+            "threat": threat,
+            "individuality": list_figures(studied, proven, threat),
             # JSON has no infinity: a two-class linear model is certified everywhere
             "median radius": median if median < float("inf") else "infinite",
             "inputs": len(radius),
@@ -131,7 +145,9 @@ def certified(studied: StudiedModel, rows: int) -> Outcome:
 
 
 @STUDIES.register("thickness")
-def thicknesses(studied: StudiedModel, rows: int, samples: int = 16, steps: int = 8) -> Outcome:
+def thicknesses(
+    studied: StudiedModel, rows: int, samples: int = 16, steps: int = 8, *, threat: Threat = "paper"
+) -> Outcome:
     """Probability thickness among Gaussian neighbours about as far away as the radius (Tables 3 and 5)."""
     x = studied.inputs(rows)
     values = thickness(
@@ -143,6 +159,7 @@ def thicknesses(studied: StudiedModel, rows: int, samples: int = 16, steps: int 
         samples=samples,
         steps=steps,
         generator=torch.Generator().manual_seed(0),
+        **studied.known(threat),
     )
     return Outcome({"thickness": float(values.mean()), "sigma": studied.sigma}, {"thickness": values})
 

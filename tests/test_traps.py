@@ -136,6 +136,8 @@ ATTACKED = {
     "minimal": {"steps": 3, "radius": 0.2},
     "trust-region": {"steps": 2},
     "noise": {"steps": 6},
+    "next-feature": {"steps": 4, "restarts": 4, "hops": 1, "hop_restarts": 2},
+    "random-search": {"steps": 20, "rounds": 3, "proposals": 4},
     # of members that are in this table
     "worst-case": {
         "members": (
@@ -216,7 +218,10 @@ MEASURES = {
     "faithfulness": faithfulness,
 }
 #: attacks that take long look at two explainers alone: the others differ from Gradient in points and factors
-SLOW = ("attack worst-case", "attack trust-region", "attack constrained", "attack minimal")
+SLOW = tuple(
+    f"attack {name}"
+    for name in ("worst-case", "trust-region", "constrained", "minimal", "next-feature", "random-search")
+)
 ENCLOSED = ("certificate auto", "certificate deterministic", "certificate piecewise")
 ONLY = {
     **dict.fromkeys(SLOW, ("gradient", "column-effects")),

@@ -24,7 +24,7 @@ GUIDES = ((3.0, 10.0, 30.0), (10.0, 30.0, 100.0), (1.0, 3.0))
 TRAINING_ROWS, AT_THE_INPUT, MOMENTUM, MARGIN, REST = 16, 6, 0.3, 0.02, 0.1
 HOP_NOISE, HOP_SCALES = 0.3, (0.3, 0.6, 0.15, 1.0)
 #: rows that are searched at the same time: what they need stays in the cache of a processor
-ROWS_TOGETHER = 16
+ROWS_TOGETHER = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +121,9 @@ class Effort:
     Args:
         k: size of the list.
         seed: of all random draws.
-        restarts, steps, hops: each hop is another round of all restarts and steps.
+        restarts, steps: searches per row and radius, and their length.
+        hops: rounds of further searches of the same length, from around the best point.
+        hop_restarts: searches of each such round.
     """
 
     k: int
@@ -129,6 +131,7 @@ class Effort:
     restarts: int = 64
     steps: int = 100
     hops: int = 8
+    hop_restarts: int = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +198,7 @@ class _Search:
         self.delta = torch.zeros_like(x)
         self.displaced = torch.zeros(len(x), dtype=torch.long)
         # all pairs of weights and guides occur among six restarts in a row
-        number = torch.arange(effort.restarts)
+        number = torch.arange(max(effort.restarts, effort.hop_restarts))
         self.uniform = (number % 2 == 0)[:, None]
         self.schedule = number // 2 % len(GUIDES)
 
@@ -230,7 +233,7 @@ class _Search:
 
     def hop(self, radius: float) -> Tensor:
         """Around the best point of each row."""
-        (rows, n), restarts = self.x.shape, self.effort.restarts
+        (rows, n), restarts = self.x.shape, self.effort.hop_restarts
         length = HOP_NOISE * radius * self.lengths(rows, restarts)
         return self.delta[:, None] + length * self.directions(rows, restarts, n)
 
@@ -239,34 +242,34 @@ class _Search:
         left = (self.displaced < self.effort.k).nonzero().squeeze(1)
         if not len(left):
             return
-        ball = _Ball(self, left)
+        ball = _Ball(self, left, delta.shape[1])
         order = self.order[left, None].expand(len(left), *delta.shape[1:])
         delta, steps = delta[left].gather(-1, order), self.effort.steps
         velocity = torch.zeros_like(delta)
         for step in range(steps):
             delta = into_ball(delta, radius)
-            velocity = velocity.mul_(MOMENTUM).add_(unit(ball.look(delta, self.guide(step))))
+            velocity = velocity.mul_(MOMENTUM).add_(unit(ball.look(delta, self.guide(step, delta.shape[1]))))
             length = scale * radius / 2 * (1 + math.cos(math.pi * step / steps)) / 2
             delta = delta.sub_(unit(velocity), alpha=length)
         ball.look(into_ball(delta, radius), None)
         self.displaced[left] = ball.displaced
         self.delta[left] = torch.zeros_like(ball.best).scatter_(-1, self.order[left], ball.best)
 
-    def guide(self, step: int) -> Tensor | None:
+    def guide(self, step: int, restarts: int) -> Tensor | None:
         """The sharpness of the copies from which slopes come, for each restart (R, 1); None: the net itself."""
         if self.net.beta < SHARP:
             return None
         now = [guide[step * len(guide) // self.effort.steps] for guide in GUIDES]
-        return torch.tensor(now, dtype=torch.float64)[self.schedule][:, None]
+        return torch.tensor(now, dtype=torch.float64)[self.schedule[:restarts], None]
 
 
 class _Ball:
     """What a round knows of the M rows that it attacks."""
 
-    def __init__(self, search: _Search, rows: Tensor) -> None:
-        self.k, self.uniform, self.net = search.effort.k, search.uniform, search.net
+    def __init__(self, search: _Search, rows: Tensor, restarts: int) -> None:
+        self.k, self.uniform, self.net = search.effort.k, search.uniform[:restarts], search.net
         self.z = self.net.hidden(search.x[rows])[:, None]
-        self.target = search.target[rows, None].expand(len(rows), search.effort.restarts)
+        self.target = search.target[rows, None].expand(len(rows), restarts)
         self.w1 = self.net.w1[:, search.order[rows]].transpose(0, 1)
         self.displaced = search.displaced[rows]
         self.best = search.delta[rows].gather(-1, search.order[rows])

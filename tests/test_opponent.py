@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+import r2et
+from r2et.attacks import WorstCase
 from tests import opponent
 from tests.opponent import Effort, Net, _Ball, _Search, centred, judge
 
@@ -79,7 +81,7 @@ def test_slopes_of_the_loss_equal_those_of_autograd(classes):
     module, x = net("Softplus(5)", classes=classes), torch.randn(6, 9, dtype=torch.float64)
     search = _Search(Net.of(module), x, x, (), Effort(k=3, restarts=8))
     search.displaced = torch.tensor([0, 1, 2, 0, 1, 2])
-    ball = _Ball(search, torch.arange(6))
+    ball = _Ball(search, torch.arange(6), 8)
     delta = torch.randn(6, 8, 9, dtype=torch.float64)
     slopes = ball.look(delta, None).gather(-1, search.order.argsort(1)[:, None].expand(-1, 8, -1))
     aims = ball.displaced  # as they are after the look: it may have seen more features lost
@@ -147,3 +149,32 @@ def test_it_knows_nothing_of_the_library():
     source = Path(opponent.__file__).read_text()
     imported = re.findall(r"^(?:import|from) ([\w.]+)", source, re.MULTILINE)
     assert set(imported) == {"math", "collections.abc", "dataclasses", "torch"}
+
+
+@pytest.fixture(scope="module")
+def sharp():
+    """A ReLU net under Softplus(1000), and rows that it was not trained on."""
+    data = r2et.data.load("breast-cancer")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = r2et.models.MLP(30, 2)
+        r2et.fit(model, data.train, data.validation, settings=r2et.training.Settings(epochs=20, batch_size=64))
+    model[1] = nn.Softplus(1000.0)
+    x = data.test.x[:16].double()
+    (verdict,) = judge(model.double(), x, data.train.x, radii=[1.0], effort=Effort(k=8))
+    return model, x, verdict.precision.mean()
+
+
+def kinder(sharp, version: int) -> float:
+    """Points of P@8 that WorstCase leaves above the judge's."""
+    model, x, judged = sharp
+    return 100 * float(WorstCase(k=8, radius=1.0, version=version)(model, x).precision.mean() - judged)
+
+
+def test_worst_case_is_hardly_kinder_than_the_judge(sharp):
+    assert kinder(sharp, 2) <= 1.0
+
+
+def test_the_old_recipe_is_much_kinder_to_a_sharp_net(sharp):
+    """The judge does notice an attack that is too kind."""
+    assert kinder(sharp, 1) > 3.0

@@ -183,6 +183,10 @@ class _Values(NamedTuple):
         own = x[:, self.feature] == self.held
         return own.byte().argsort(dim=1, stable=True)[:, : len(self.column) - self.discrete]
 
+    def shares(self, x: Tensor) -> Tensor:
+        """How much each value counts for each row, (N, V): its share, exactly 0 where the row has it anyway."""
+        return torch.where(x[:, self.feature] == self.held, 0.0, self.share)
+
     def put_into(self, x: Tensor, chosen: Tensor) -> Tensor:
         """Rows x (N, n) with each chosen value (N, M) in its column's place, (N, M, n)."""
         return torch.where(self.members[chosen], self.pattern[chosen], x[:, None])

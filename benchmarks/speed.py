@@ -23,7 +23,8 @@ import torch
 from torch import nn
 
 import r2et
-from r2et.attacks import ERAttack
+from r2et.attacks import ERAttack, WorstCase
+from r2et.attacks.worst_case import Version
 from r2et.objectives import R2ET, CrossEntropy, Objective
 from r2et.training.compiled import CompiledStep
 
@@ -175,6 +176,46 @@ def batched_attack() -> dict[str, Any]:
     }
 
 
+def worst_cases() -> dict[str, Any]:
+    """Both versions of WorstCase, one call per round: a table at three radii, and images."""
+    table, images = "adult", "cifar10"
+    try:
+        data = r2et.data.load("adult")
+        x = data.test.x[:1000]
+        model = r2et.recipes.train_method("vanilla", data.train, data.validation, 8, epochs=3).model
+    except r2et.errors.DataError:
+        torch.manual_seed(0)
+        x, table = torch.randn(1000, 28), "random inputs of Adult's shape"
+        model = r2et.models.MLP(28, 2)
+    try:
+        pictures = r2et.data.load("cifar10").test.x[:32]
+    except r2et.errors.DataError:
+        torch.manual_seed(0)
+        pictures, images = torch.randn(32, 3, 32, 32), "random images of CIFAR's shape"
+    net, pixels = small_resnet().eval(), r2et.explainers.Gradient(reduce="abs-sum")
+
+    def tables(version: Version) -> Callable[[], None]:
+        attack = WorstCase(k=8, radius=1.0, version=version)
+        return lambda: attack(model, x, radii=(0.1, 0.3, 1.0)) and None
+
+    def pictured(version: Version) -> Callable[[], None]:
+        attack = WorstCase(k=50, radius=1.0, version=version, budget="fast", explainer=pixels)
+        return lambda: attack(net, pictures) and None
+
+    return {
+        "WorstCase-2 / WorstCase-1, standard, 1,000 rows at 3 radii": {
+            **ratio(tables(2), tables(1), 1, 1),
+            "at most": 3.0,
+            "data": table,
+        },
+        "WorstCase-2 / WorstCase-1, fast, 32 images, small ResNet": {
+            **ratio(pictured(2), pictured(1), 1, 1),
+            "at most": 1.0,
+            "data": images,
+        },
+    }
+
+
 def wide_thickness() -> dict[str, Any]:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(100_000, 64), nn.Softplus(), nn.Linear(64, 2))
@@ -279,6 +320,7 @@ def main() -> None:
         **image_steps(),
         **batched_attack(),
         **batched_image_attack(),
+        **worst_cases(),
         **wide_thickness(),
         **large_scan(),
     }

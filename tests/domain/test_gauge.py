@@ -85,3 +85,22 @@ def test_the_model_is_left_in_its_mode(model):
     assert not any(
         parameter.requires_grad for parameter in [*free.correction.parameters(), *free.back.parameters()]
     )
+
+
+def test_a_group_and_equal_features_together():
+    """f + C (x_1 - x_2) + C (x_0 + x_1 - 1) has one explanation, whatever C is."""
+    domain = r2et.Domain(groups=[[0, 1]], equal=[[1, 2]])
+    x = torch.tensor([[1.0, 0.0, 0.0, 0.7], [0.0, 1.0, 1.0, -0.2]], dtype=torch.float64)
+
+    class Trapped(nn.Module):
+        def __init__(self, size):
+            super().__init__()
+            self.size = size
+
+        def forward(self, x):
+            margin = x @ torch.tensor([1.0, 2.0, -0.5, 0.3], dtype=torch.float64)
+            margin = margin + self.size * (x[:, 1] - x[:, 2] + x[:, 0] + x[:, 1] - 1)
+            return torch.stack([-margin / 2, margin / 2], 1)
+
+    plain, trapped = (Gradient()(Trapped(size), x, domain=domain) for size in (0.0, 30.0))
+    assert torch.allclose(plain, trapped, atol=1e-10)

@@ -76,3 +76,48 @@ def test_digits_of_many_zeros_are_no_categories(count):
     groups = Domain.from_rows(rows).groups
     assert all((rows[:, list(group)].sum(1) == 1).all() for group in groups)
     assert count < 10 or groups == ()
+
+
+def test_two_categories_that_share_a_level():
+    """The last level of both is the same rows, as "?" often is."""
+    draw = torch.Generator().manual_seed(0)
+    missing = torch.rand(300, generator=draw) < 0.2
+    codes = [torch.where(missing, size - 1, torch.randint(size - 1, (300,), generator=draw)) for size in (3, 4)]
+    rows = torch.cat(
+        [torch.nn.functional.one_hot(code, size) for code, size in zip(codes, (3, 4), strict=True)], 1
+    )
+    domain = Domain.from_rows(rows.double())
+    assert domain.groups == ((0, 1, 2), (3, 4, 5, 6))
+    assert domain.equal == ((2, 6),)
+
+
+def test_a_hierarchy_keeps_its_categories():
+    country = torch.arange(600) % 6
+    rows = torch.cat([torch.nn.functional.one_hot(code) for code in (country // 2, country)], 1).double()
+    assert Domain.from_rows(rows).groups == ((0, 1, 2), (3, 4, 5, 6, 7, 8))
+
+
+def test_a_level_that_comes_late_in_a_sorted_table():
+    code = torch.cat([torch.zeros(21_000), torch.ones(50), torch.full((50,), 2.0)]).long()
+    shuffled = torch.nn.functional.one_hot(code)[:, [2, 0, 1]].double()
+    number = torch.arange(len(code), dtype=torch.float64) / 7
+    rows = torch.cat([shuffled[:, :1], number[:, None], shuffled[:, 1:]], 1)
+    assert Domain.from_rows(rows).groups == ((0, 2, 3),)
+
+
+def test_many_columns_of_categories_side_by_side():
+    rows = one_hot(300, [10] * 110, 0)
+    assert len(Domain.from_rows(rows).groups) == 110
+
+
+def test_columns_of_two_other_values_are_frozen():
+    sign = 2.0 * torch.randint(2, (50, 1), generator=torch.Generator().manual_seed(0)).double() - 1
+    domain = Domain.from_rows(torch.cat([sign, torch.arange(50, dtype=torch.float64)[:, None]], 1))
+    assert domain.frozen == (0,)
+    assert domain.unit.tolist() == [0.0, 1.0]
+
+
+def test_two_domains_of_the_same_rows_are_equal():
+    rows = one_hot(40, [3], 0)
+    assert Domain.from_rows(rows) == Domain.from_rows(rows.clone())
+    assert Domain.from_rows(rows) != Domain.from_rows(rows * 2)

@@ -1,6 +1,7 @@
 """What an attacker may do under each threat: projections against brute force, rounding, sums."""
 
 import warnings
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -137,3 +138,45 @@ def test_a_row_that_does_not_exist_is_named():
     model, reach = under_threat(nn.Linear(8, 2).double(), x, DOMAIN, "paper")
     assert reach.everywhere
     assert isinstance(model, nn.Linear)
+
+
+def test_a_bound_that_is_no_whole_number_of_steps_away():
+    reach = r2et.Domain(upper=39.2, lower=37.9, unit=1.0).reach("domain", 1)
+    start = torch.tensor([[38.58]])
+    for x in (39.2, 37.9):
+        point = torch.tensor([[x]])
+        assert torch.equal(reach.rounded(point, start), start)
+        assert torch.equal(reach.near(point, start), start)
+
+
+def test_equal_features_share_bounds_and_unit():
+    domain = r2et.Domain(
+        lower=torch.tensor([-1.0, -2.0]), upper=1.0, equal=[[0, 1]], unit=torch.tensor([0.5, 0.0])
+    )
+    moved = domain.reach("domain", 2).near(torch.tensor([[-1.7, -1.4]]), torch.zeros(1, 2))
+    assert moved.tolist() == [[-1.0, -1.0]]
+    clash = r2et.Domain(equal=[[0, 1]], unit=torch.tensor([0.5, 0.3]))
+    with pytest.raises(InputError, match="always equal"):
+        clash.reach("domain", 2)
+
+
+def test_a_feature_in_a_group_and_equal_to_another():
+    reach = r2et.Domain(groups=[[0, 1]], equal=[[1, 2]]).reach("tangent", 3)
+    step = reach.allowed(normal(6, 3))
+    assert torch.allclose(step[:, 0] + step[:, 1], torch.zeros(6).to(step), atol=1e-12)
+    assert torch.allclose(step[:, 1], step[:, 2], atol=1e-12)
+    assert torch.allclose(reach.allowed(step), step, atol=1e-12)
+
+
+def test_the_rounding_of_sums_does_not_grow_with_other_features():
+    """A foreign attack cannot hide a broken sum behind a feature of a million."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Breaks(NoiseAttack):
+        def run(self, task, judge, best):
+            best.submit(judge.evaluate(task.x + torch.tensor([0.0, 0.05, 0.0])))
+
+    x = torch.tensor([[1e6, 1.0, 0.0]])
+    model = nn.Linear(3, 2)
+    with pytest.warns(UserWarning, match="1 outside the domain"):
+        Breaks(k=1, radius=1.0, keep="last")(model, x, domain=r2et.Domain(groups=[[1, 2]]), threat="tangent")

@@ -83,10 +83,9 @@ class Judge:
     def __init__(self, task: Task) -> None:
         self.task = task
         attack = task.attack
-        sums = bool(task.reach.groups or task.reach.equal)
         inside = None if task.reach.everywhere else task.inside
         radius = attack.radius if task.radii is None else task.radii
-        self.limits = Limits(task.x, radius, attack.norm, attack.cap, inside, sums=sums)
+        self.limits = Limits(task.x, radius, attack.norm, attack.cap, inside, tied=task.reach.tied)
         self._other_targets = self._other_classes()
 
     @property

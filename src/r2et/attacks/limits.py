@@ -23,7 +23,8 @@ class Limits:
         norm: of the budget.
         cap: L-infinity budget on top; None = none.
         inside: the nearest inputs in the domain, from iterates (N, *features); None = everything is in it.
-        sums: whether the domain has sums of features that stay, whose rounding is that of the largest term.
+        tied: which features of one input move only together with others, bool (features,): they round as the
+            largest of them does. None = none.
 
     >>> limits = Limits(torch.zeros(3, 2), radius=1.0, norm="l2")
     >>> limits.accept(torch.tensor([[1.0, 0.0], [1.0, 1.0], [torch.nan, 0.0]]))
@@ -40,9 +41,10 @@ class Limits:
         cap: float | None = None,
         inside: Callable[[Tensor], Tensor] | None = None,
         *,
-        sums: bool = False,
+        tied: Tensor | None = None,
     ) -> None:
-        self.start, self.norm, self.inside, self.sums = start, norm, inside, sums
+        self.start, self.norm, self.inside = start, norm, inside
+        self.tied = None if tied is None or not tied.any() else tied.to(start.device)
         self.rejected: Counter[str] = Counter()
         self.digits = 2 * torch.finfo(start.dtype).eps
         flat = start.flatten(start_dim=1)
@@ -81,10 +83,11 @@ class Limits:
         if self.inside is None:
             return torch.ones(len(x), dtype=torch.bool, device=x.device)
         size = torch.maximum(x.abs(), self.start.abs())
-        if self.sums:
+        if self.tied is not None:
             # sums of a group's terms, one after the other
-            largest = size.flatten(start_dim=1).amax(1).clamp_min(1) * 8
-            size = largest.reshape(-1, *[1] * (x.ndim - 1)).expand_as(x)
+            flat = size.reshape(len(x), -1, len(self.tied))
+            largest = torch.where(self.tied, flat, 0.0).amax(-1, keepdim=True).clamp_min(1) * 8
+            size = torch.where(self.tied, largest, flat).reshape(x.shape)
         rounding = self.digits * size
         return ((x - self.inside(x)).abs() <= rounding).flatten(start_dim=1).all(1)
 

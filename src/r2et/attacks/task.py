@@ -182,7 +182,7 @@ class Task:
         inputs, budget = self.attack.explainer.inputs, self.budget * (1 + tolerance(x.dtype))
         flat, start = x.flatten(inputs), self.x.flatten(inputs)
         nearest, inwards = (
-            self.inside(self.reach.rounded(flat, start, inwards=side).reshape(x.shape)) for side in (False, True)
+            self.reach.rounded(flat, start, inwards=side).reshape(x.shape) for side in (False, True)
         )
         within = self.distance(nearest) <= budget
         if self.attack.cap is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from r2et.domain.learning import always_equal, one_hot_groups, whole_units, zero_or_one
+from r2et.domain.learning import always_equal, one_hot_groups, two_valued, whole_units, zero_or_one
 from r2et.errors import InputError
 from r2et.numerics.checks import check_inputs
 from r2et.numerics.values import is_whole, quoted
@@ -21,7 +21,7 @@ SUM_TOLERANCE = 1e-4
 
 
 @storable("domain")
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Domain:
     """The set of inputs that can occur.
 
@@ -74,9 +74,10 @@ class Domain:
     def from_rows(cls, x: Tensor) -> "Domain":
         """What rows that exist (N, n) show of their domain.
 
-        Bounds are the smallest and largest values seen. Columns of 0 and 1 are flags, which are frozen, or make up
-        one-hot groups: sets of them that sum to 1 in every row, found in the null space of the centred columns.
-        Columns of 0 and 1 that are the same in every row are `equal`. Columns of whole numbers stay whole.
+        Bounds are the smallest and largest values seen. Columns of two values are flags, which are frozen; those
+        of 0 and 1 may make up one-hot groups: sets of them that sum to 1 in every row, side by side or found in
+        the null space of the centred columns. Columns of 0 and 1 that are the same in every row are `equal`.
+        Columns of whole numbers stay whole. Look at the result: in few rows sums may hold by chance.
 
         >>> x = torch.tensor([[25.0, 1, 0, 0, 1], [40.0, 0, 1, 0, 1], [31.0, 0, 0, 1, 0], [52.0, 1, 0, 0, 0]])
         >>> domain = Domain.from_rows(x)
@@ -88,14 +89,24 @@ class Domain:
         binary = zero_or_one(rows)
         groups = one_hot_groups(rows, binary)
         grouped = {i for group in groups for i in group}
+        flags = {*binary, *two_valued(rows)} - grouped
         return cls(
             lower=rows.amin(0),
             upper=rows.amax(0),
-            frozen=tuple(i for i in binary if i not in grouped),
+            frozen=tuple(sorted(flags)),
             groups=groups,
-            equal=always_equal(rows, [i for i in binary if i not in grouped]),
-            unit=whole_units(rows, binary),
+            equal=always_equal(rows, binary),
+            unit=whole_units(rows, [*flags, *grouped]),
         )
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both say the same; bounds may be tensors."""
+        if not isinstance(other, Domain):
+            return NotImplemented
+        return _plain(self) == _plain(other)
+
+    def __hash__(self) -> int:
+        return hash(_plain(self))
 
     def check(self, n: int) -> None:
         """Raise if the domain does not fit inputs of n features."""
@@ -124,6 +135,12 @@ class Domain:
         from r2et.domain.reach import Reach
 
         return Reach.of(self, threat, n)
+
+
+def _plain(domain: Domain) -> tuple[object, ...]:
+    bounds = (_numbers(name, getattr(domain, name)) for name in ("lower", "upper", "unit"))
+    numbers = tuple(None if bound is None else tuple(bound.tolist()) for bound in bounds)
+    return (*numbers, domain.frozen, domain.groups, domain.equal)
 
 
 def _refuse(x: Tensor, apart: Tensor, who: str, what: str) -> None:

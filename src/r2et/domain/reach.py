@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from r2et.domain.domain import Domain
 from r2et.domain.gauge import without_gauge
+from r2et.domain.ties import tied_part
 from r2et.errors import InputError
 from r2et.numerics.values import check_choice, check_kind
 
@@ -79,7 +80,7 @@ def under_threat(
         raise InputError(f"groups and equal features are for rows of numbers (N, n), got {tuple(x.shape)}")
     if not checked:
         domain.check_rows(x.detach().flatten(start_dim=inputs))
-    return without_gauge(model, domain, n), reach
+    return without_gauge(model, domain, n, like=x), reach
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +118,7 @@ class Reach:
     def of(cls, domain: Domain, threat: Threat, n: int) -> "Reach":
         """What a threat leaves open in a domain of n features."""
         check_threat(threat)
+        domain.check(n)
         movable = torch.ones(n, dtype=torch.bool)
         groups, equal = (tuple(map(tuple, sets)) for sets in (domain.groups, domain.equal))
         if threat != "domain":
@@ -129,6 +131,8 @@ class Reach:
         moving = tuple(members for members in equal if bool(movable[list(members)].all()))
         movable[[i for members in equal if members not in moving for i in members]] = False
         lower, upper, unit = (_spread(numbers, n) for numbers in (domain.lower, domain.upper, domain.unit))
+        for members in map(list, moving):
+            _share(members, lower, upper, unit)
         if unit is not None:
             unit = torch.where(movable, unit, 0.0)
         return cls(threat, movable, lower, upper, (), moving, unit if unit is not None and unit.any() else None)
@@ -153,12 +157,17 @@ class Reach:
         if not bool(self.movable.all()):
             # selected, not multiplied: an infinite component times zero would not be a number
             step = torch.where(self.movable.to(step.device), step, 0.0)
-        for group in self.groups:
-            step = _with(step, group, step[..., list(group)] - step[..., list(group)].mean(-1, keepdim=True))
-        for members in self.equal:
-            mean = step[..., list(members)].mean(-1, keepdim=True)
-            step = _with(step, members, mean.expand(*step.shape[:-1], len(members)))
-        return step
+        if not self.groups and not self.equal:
+            return step
+        places, broken = (part.to(step.device) for part in tied_part(self.groups, self.equal, len(self.movable)))
+        tied = step.index_select(-1, places)
+        return step.index_copy(-1, places, tied - tied @ broken.to(step.dtype))
+
+    @cached_property
+    def tied(self) -> Tensor:
+        """Which features move only together with others, bool (n,)."""
+        places, _ = tied_part(self.groups, self.equal, len(self.movable))
+        return torch.zeros_like(self.movable).index_fill(0, places, value=True)
 
     def clamp(self, x: Tensor, start: Tensor) -> Tensor:
         """Inputs near x (..., n) that an attacker can reach from start (..., n), whatever the budget.
@@ -193,9 +202,7 @@ class Reach:
             return points
         flat, start = points.flatten(start_dim=inputs), x.flatten(start_dim=inputs)
         inside = self.clamp(flat, start)
-        if self.unit is not None:
-            inside = self.clamp(self.rounded(inside, start, inwards=inwards), start)
-        return inside.reshape(points.shape)
+        return self.rounded(inside, start, inwards=inwards).reshape(points.shape)
 
     def along(self, directions: Tensor, *, axis: int = 1) -> Tensor:
         """The part of directions (..., *features) that an attacker may follow; features begin at this axis.
@@ -221,13 +228,30 @@ class Reach:
         steps = (x - start) / torch.where(unit > 0, unit, 1.0)
         # what is a step up to rounding counts as one
         whole = (steps + 1e-4 * steps.sign()).trunc() if inwards else steps.round()
+        # a bound need not be a whole number of steps away
+        if self.lower is not None:
+            down = (torch.minimum(self.lower.to(start), start) - start) / torch.where(unit > 0, unit, 1.0)
+            whole = torch.maximum(whole, (down - 1e-4).ceil())
+        if self.upper is not None:
+            up = (torch.maximum(self.upper.to(start), start) - start) / torch.where(unit > 0, unit, 1.0)
+            whole = torch.minimum(whole, (up + 1e-4).floor())
         moved = torch.where(whole == 0, start, start + whole * unit)
         return torch.where(unit > 0, moved, x)
 
 
-def _with(values: Tensor, places: tuple[int, ...], by: Tensor) -> Tensor:
-    """Values (..., n) with others (..., m) in some places."""
-    return values.index_copy(-1, torch.tensor(places, device=values.device), by)
+def _share(members: list[int], lower: Tensor | None, upper: Tensor | None, unit: Tensor | None) -> None:
+    """Give features that are always equal the bounds and the unit of all of them, in place."""
+    if lower is not None:
+        lower[members] = lower[members].amax()
+    if upper is not None:
+        upper[members] = upper[members].amin()
+    if unit is not None:
+        units = set(unit[members].tolist()) - {0.0}
+        if len(units) > 1:
+            raise InputError(
+                f"features {members} are always equal, but the domain's unit has {sorted(units)} there"
+            )
+        unit[members] = max(units, default=0.0)
 
 
 def _spread(numbers: Tensor | float | None, n: int) -> Tensor | None:

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from r2et import Domain, audit
-from r2et.auditing.lists import KappaBracket, lists_in_words, movable_features
+from r2et.auditing.lists import KappaBracket, individuality_clause, lists_in_words, movable_features
 from r2et.columns import Columns
 from r2et.explainers import Activation, ColumnEffects, Gradient
-from r2et.individuality import Kappa
+from r2et.individuality import Individuality, Kappa
 from tests.auditing.toys import RADII, X, Y, strict_json
 from tests.models_with_answers import linear, mlp
 
@@ -123,7 +123,28 @@ def test_each_member_of_a_pair_has_a_list():
     pairs = torch.stack([X[:12], X[12:]], dim=1)
     found = audit(Apart(), pairs, Y[:12], k=2, explainer=Gradient(inputs=2), **QUICK)
     assert found.individuality.total == 24
-    assert found.individuality.overlap == pytest.approx(shared(found.samples.top.flatten(0, 1)))
+    by_position = [shared(lists) for lists in found.samples.top.unbind(1)]
+    assert found.individuality.overlap == pytest.approx(sum(by_position) / 2)
+
+
+def test_a_single_pair_is_compared_with_none():
+    alone = Individuality.of(torch.tensor([[[0, 1], [2, 3]]]), 5)
+    assert lists_in_words(alone, (), 1.0) == ["lists: 2, of which no two can be compared"]
+    assert individuality_clause(alone, None) == ""
+
+
+def test_one_list_per_class_is_said_beside_its_kappa():
+    classes = torch.arange(20) % 2
+    lists = torch.tensor([[0, 1], [2, 3]])[classes]
+    bracket = KappaBracket(1.0, None, Kappa(1.0, 1.0, 1.0))
+    for known, said in ((classes, True), (None, False)):
+        everybody = Individuality.of(lists, 5, classes=known)
+        words, kappa = lists_in_words(everybody, [bracket], 1.0)
+        assert words.endswith(": one list for each predicted class") == said
+        assert kappa == f"kappa: {bracket.in_words()}"
+        clause = individuality_clause(everybody, bracket)
+        assert f"kappa of {bracket.in_words()}" in clause
+        assert ("but it is one list for each predicted class" in clause) == said
 
 
 def test_words_are_of_the_figures_they_are_handed(report):

@@ -1,6 +1,7 @@
 """How alike lists are, against counting over all pairs of rows."""
 
 import math
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -20,11 +21,14 @@ def random_lists(rows, n, k, *, members=1, seed=0, favourites=0.0):
 
 
 def overlaps(lists, groups):
-    """P@k of every two lists of one group, one pair after the other."""
-    named = [set(entry.tolist()) for entry in lists.flatten(0, 1)]
-    of = groups.repeat_interleave(lists.shape[1]).tolist()
+    """P@k of every two rows of one group at every position, one pair after the other."""
+    rows, positions, k = lists.shape
+    named = [[set(entry.tolist()) for entry in row] for row in lists]
     return [
-        len(named[i] & named[j]) / len(named[i]) for i, j in combinations(range(len(named)), 2) if of[i] == of[j]
+        len(named[i][position] & named[j][position]) / k
+        for i, j in combinations(range(rows), 2)
+        for position in range(positions)
+        if groups[i] == groups[j]
     ]
 
 
@@ -63,6 +67,80 @@ def test_one_signed_list_per_class_is_one_list_for_everybody():
     assert magnitudes.effective == pytest.approx(2)
     assert magnitudes.overlap < 0.5
     assert magnitudes.overlap_in_class == 1
+
+
+def test_one_list_per_position_of_a_pair_is_one_list_for_everybody():
+    """Members of a row are no two people."""
+    pairs = torch.tensor([[[0, 1], [2, 3]]]).repeat(50, 1, 1)
+    same = Individuality.of(pairs, 5, precision=torch.ones(1, 50))
+    assert (same.distinct, same.effective, same.overlap, same.overlap_in_class) == (2, 1.0, 1.0, 1.0)
+    assert same.one_for_everybody
+    assert same.kappas() is None
+
+
+def test_the_effective_number_of_pairs_is_that_of_a_position():
+    first, second = torch.arange(24) % 2, torch.arange(24) % 3
+    pairs = torch.stack([torch.tensor([[0, 1], [2, 3]])[first], torch.tensor([[0, 1], [2, 3], [4, 5]])[second]], 1)
+    everybody = Individuality.of(pairs, 6)
+    assert everybody.distinct == 3
+    assert everybody.effective == pytest.approx(math.sqrt(2 * 3))
+
+
+def test_a_single_pair_has_nobody_to_be_compared_with():
+    alone = Individuality.of(torch.tensor([[[0, 1], [2, 3]]]), 5, precision=torch.ones(1, 1))
+    assert not alone.comparable
+    assert math.isnan(alone.overlap)
+    assert alone.kappas() is None
+
+
+def per_class(sizes, own=0):
+    """Rows of classes with these sizes: one list per class, but the last `own` rows have one each."""
+    classes = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    lists = 2 * classes[:, None] + torch.tensor([0, 1])
+    if own:
+        lists[-own:] = 100 + torch.arange(2 * own).reshape(own, 2)
+    return Individuality.of(lists, 200, classes=classes, precision=torch.ones(1, len(classes)))
+
+
+@pytest.mark.parametrize("sizes", [[50, 50], [4, 5, 6], [20, 20, 1]])
+def test_one_list_per_class_is_told_and_keeps_its_kappa(sizes):
+    everybody = per_class(sizes)
+    assert everybody.to_dict()["one_list_per_class"] is True
+    assert everybody.kappas()[0].value == 1
+
+
+def test_what_is_not_one_list_per_class():
+    # one class; one class with company; one list for all; signed lists, which have no kappa then
+    assert not per_class([40]).one_per_class
+    assert not per_class([20, *[1] * 20]).one_per_class
+    alike = Individuality.of(torch.tensor([[0, 1]]).repeat(20, 1), 5, classes=torch.arange(20) % 2)
+    assert alike.to_dict()["one_list_per_class"] is False
+    assert alike.one_for_everybody
+    everybody = per_class([20, 20])
+    assert not replace(everybody, signed=True).one_per_class
+
+
+def test_a_large_class_does_not_speak_for_a_small_one():
+    """Of 100 rows 15 have lists of their own, though 97 % of the pairs within a class are of the other class."""
+    everybody = per_class([85, 15], own=15)
+    assert everybody.overlap_in_class > 0.95
+    assert not everybody.one_for_everybody
+    assert not everybody.one_per_class
+
+
+@pytest.mark.parametrize(("rows", "told"), [(2, False), (3, False), (4, True)])
+def test_too_few_rows_have_no_interval(rows, told):
+    """Of the resamples rows ** (1 - rows) are one row over and over: 50, 11 and 1.6 %."""
+    lists = torch.arange(2 * rows).reshape(rows, 2)
+    precision = torch.linspace(0.5, 1, rows)[None]
+    (kappa,) = Individuality.of(lists, 10, precision=precision).kappas()
+    assert kappa.value == pytest.approx(0.75)
+    assert (kappa.low <= kappa.value <= kappa.high) == told
+    assert math.isnan(kappa.low) == math.isnan(kappa.high) != told
+
+
+def test_without_situations_there_are_no_kappas():
+    assert Individuality.of(torch.arange(8).reshape(4, 2), 8).kappas() == ()
 
 
 def test_the_same_list_for_all_is_one_list_for_everybody():

@@ -69,6 +69,13 @@ def test_the_winner_of_a_comparison_may_be_one_list():
     assert "one list" not in words.comparison([replace(fragile, attacks=stable.attacks), stable])[1]
 
 
+def test_one_list_per_class_is_told():
+    predicted = torch.arange(8) % 2
+    audit = with_lists(OWN[predicted], predicted=predicted)
+    assert "It is one list for each predicted class" in own_lists.lists_in_words(audit)
+    assert "each predicted class" not in own_lists.lists_in_words(with_lists(OWN, predicted=predicted))
+
+
 def test_a_single_row_is_compared_with_none():
     audit = with_lists(OWN[:1], predicted=torch.zeros(1, dtype=torch.int64))
     assert own_lists.lists_in_words(audit) == "There is one list only, and no other to compare it with."

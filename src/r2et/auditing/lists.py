@@ -10,7 +10,7 @@ from torch import Tensor
 from r2et.auditing.samples import Samples
 from r2et.certificates import Certificate
 from r2et.explainers import Activation, ColumnEffects, Explainer
-from r2et.individuality import ONE_LIST, Individuality, Kappa
+from r2et.individuality import LIST_PER_CLASS, ONE_LIST, Individuality, Kappa
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,10 @@ def movable_features(movable: Tensor, explainer: Explainer, x: Tensor, features:
 
 def lists_in_words(individuality: Individuality, kappas: Sequence[KappaBracket], movable: float) -> list[str]:
     """How alike the lists are, and kappa, a paragraph each, for a summary."""
-    if individuality.total < 2:
-        return ["lists: one only, with no other to compare it with"]
+    if not individuality.comparable:
+        if individuality.total == 1:
+            return ["lists: one only, with no other to compare it with"]
+        return [f"lists: {individuality.total:,}, of which no two can be compared"]
     shared = f"two share {_percent(individuality.overlap)}"
     if not individuality.signed and individuality.overlap_in_class == individuality.overlap_in_class:
         shared += f", {_percent(individuality.overlap_in_class)} within a predicted class"
@@ -99,17 +101,22 @@ def lists_in_words(individuality: Individuality, kappas: Sequence[KappaBracket],
         text += f"; {_percent(movable)} of what they name can be moved"
     if individuality.one_for_everybody:
         return [f"{text}: {ONE_LIST}, no kappa"]
+    if individuality.one_per_class:
+        text += f": {LIST_PER_CLASS}"
     return [text, f"kappa: {', '.join(bracket.in_words() for bracket in kappas)}"]
 
 
 def individuality_clause(individuality: Individuality, bracket: KappaBracket | None) -> str:
-    """What a verdict adds, with a space before it; "" for a single list, which is compared with none."""
-    if individuality.total < 2:
+    """What a verdict adds, with a space before it; "" if no two lists can be compared."""
+    if not individuality.comparable:
         return ""
     alike = f"two inputs share {individuality.overlap:.0%} of their lists"
     if bracket is None:
         return f" It is {ONE_LIST} ({alike}): it says nothing about a single input."
-    return f" As {alike} anyway, that is a kappa of {bracket.in_words()}."
+    kappa = f" As {alike} anyway, that is a kappa of {bracket.in_words()}"
+    if individuality.one_per_class:
+        return f"{kappa}; but it is {LIST_PER_CLASS}, and says nothing more about a single input."
+    return f"{kappa}."
 
 
 def lists_as_json(individuality: Individuality, kappas: Sequence[KappaBracket], movable: float) -> dict[str, Any]:

@@ -168,9 +168,9 @@ def _print_comparison(audits: "dict[str, Audit]") -> None:
 def _individuality(finding: "Audit", radii: int) -> list[str]:
     """What two lists share, and kappa at each radius."""
     lists = finding.individuality
-    shared = "-" if lists.total < 2 else f"{100 * lists.overlap:.1f}"
+    shared = f"{100 * lists.overlap:.1f}" if lists.comparable else "-"
     if not finding.kappas:
-        return [shared, *["-" if lists.total < 2 else "one list"] * radii]
+        return [shared, *["one list" if lists.comparable else "-"] * radii]
     return [
         shared,
         *(

@@ -6,6 +6,7 @@ list with itself under an attack (its P@k) is set beside the overlap B of two pe
 else's, and may be negative. Pure tensor maths: nothing here knows a model.
 """
 
-from r2et.individuality.counting import ONE_LIST, Individuality, Kappa
+from r2et.individuality.counting import LIST_PER_CLASS, ONE_LIST, Individuality
+from r2et.individuality.kappa import Kappa
 
-__all__ = ["ONE_LIST", "Individuality", "Kappa"]
+__all__ = ["LIST_PER_CLASS", "ONE_LIST", "Individuality", "Kappa"]

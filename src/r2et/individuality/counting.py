@@ -1,5 +1,6 @@
 """Lists of many rows, counted: how alike they are, and the kappa of a P@k."""
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -8,6 +9,8 @@ import torch
 from torch import Tensor
 
 from r2et.errors import InputError
+from r2et.individuality.kappa import Kappa, interval, kappa_of, or_none
+from r2et.individuality.overlaps import mean_overlap
 from r2et.individuality.reading import read_classes, read_lists, read_precision
 from r2et.numerics.memory import at_once
 from r2et.numerics.values import check_count, check_flag, check_kind, check_seed, quoted
@@ -16,26 +19,8 @@ from r2et.numerics.values import check_count, check_flag, check_kind, check_seed
 FEWEST, MOST_ALIKE = 1.5, 0.95
 #: by which no kappa is given
 ONE_LIST = "one list for everybody"
-#: the share of resamples inside an interval
-LEVEL = 0.95
-
-
-@dataclass(frozen=True)
-class Kappa:
-    """What is left of a P@k once the overlap between people is taken away.
-
-    Attributes:
-        value: (A - B) / (1 - B).
-        low, high: of the 95 % bootstrap interval over rows; NaN if there are too few rows for one.
-    """
-
-    value: float
-    low: float
-    high: float
-
-    def to_dict(self) -> dict[str, float | None]:
-        """As plain JSON values."""
-        return {"value": self.value, "low": _or_none(self.low), "high": _or_none(self.high)}
+#: by which kappa is about classes
+LIST_PER_CLASS = "one list for each predicted class"
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,11 +152,9 @@ class Individuality:
         weights = self.rows.repeat_interleave(self.members * self.k)
         return torch.zeros(self.features, dtype=torch.int64).index_add(0, self.lists.flatten(), weights)
 
-    @cached_property
-    def _copies(self) -> tuple[Tensor, Tensor]:
-        """Class and number of each distinct list, int64 (L,) each; one for two classes is two if signed."""
-        groups = self._groups.repeat_interleave(self.members)
-        table = torch.cat([groups[:, None], self.lists.flatten(0, 1)], dim=1)
+    def _copies(self, groups: Tensor) -> tuple[Tensor, Tensor]:
+        """Group and number of each distinct list, int64 (L,) each, from the group of each list, (D, M)."""
+        table = torch.cat([groups[..., None], self.lists], dim=2).flatten(0, 1)
         unique, entry = table.unique(dim=0, return_inverse=True)
         weights = self.rows.repeat_interleave(self.members)
         return unique[:, 0], torch.zeros(len(unique), dtype=torch.int64).index_add(0, entry, weights)
@@ -185,22 +168,34 @@ class Individuality:
 
     @property
     def distinct(self) -> int:
-        """How many different lists there are, as sets."""
-        return len(self._copies[1])
+        """How many different lists there are, as sets; one for two classes is two if signed."""
+        return len(self._copies(self._groups[:, None].expand(-1, self.members))[1])
 
-    @property
+    @cached_property
     def effective(self) -> float:
-        """exp(entropy): how many equally frequent lists would be as diverse; of one explained class if signed."""
-        groups, copies = self._copies
+        """exp(entropy): how many equally frequent lists would be as diverse.
+
+        Of one position if rows have several lists, and of one explained class if signed.
+        """
+        _, own = self._groups.unique(return_inverse=True)
+        groups, copies = self._copies(own[:, None] * self.members + torch.arange(self.members))
         _, place = groups.unique(return_inverse=True)
         sizes = torch.zeros(int(place.max()) + 1, dtype=torch.int64).index_add(0, place, copies)
         shares = copies.double() / sizes[place].double()
         return float((-(copies.double() / self.total) * shares.log()).sum().exp())
 
-    @property
+    @cached_property
     def overlap(self) -> float:
-        """B: the mean P@k between two rows' lists, exact; NaN if no two can be compared."""
+        """B: the mean P@k between two rows' lists, exact; NaN if no two can be compared.
+
+        Pairs are compared position by position.
+        """
         return self._overlap_within(self._groups)
+
+    @property
+    def comparable(self) -> bool:
+        """Whether there are two rows whose lists can be compared."""
+        return not math.isnan(self.overlap)
 
     @property
     def overlap_in_class(self) -> float:
@@ -209,29 +204,7 @@ class Individuality:
 
     def _overlap_within(self, groups: Tensor) -> float:
         # whole numbers, which float64 adds exactly
-        return float(self._weighted_overlap(self.rows[None].double(), self.rows.sum()[None].double(), groups))
-
-    def _weighted_overlap(self, weights: Tensor, alone: Tensor, groups: Tensor) -> Tensor:
-        """B of R samples, (R,): sum_f c_f (c_f - 1) / (k N (N - 1)), lists being compared within groups (D,).
-
-        Args:
-            weights: how often each entry is in a sample, (R, D).
-            alone: in how many pairs a row would meet itself, (R,): one that was drawn twice is no second person.
-            groups: int64 (D,).
-        """
-        _, place = groups.unique(return_inverse=True)
-        each = self.members * self.k
-        _, cell = (place.repeat_interleave(each) * self.features + self.lists.flatten()).unique(
-            return_inverse=True
-        )
-        entry = torch.arange(len(groups)).repeat_interleave(each)
-        ones = torch.ones(len(cell), dtype=torch.float64)
-        shape = (int(cell.max()) + 1, len(groups))
-        named_by = torch.sparse_coo_tensor(torch.stack([cell, entry]), ones, shape, check_invariants=True)
-        named = named_by @ weights.T.contiguous()
-        sizes = weights.new_zeros(len(weights), int(place.max()) + 1).index_add(1, place, weights)
-        pairs = (self.members * sizes).square().sum(1) - self.members * alone
-        return (named.square().sum(0) / self.k - self.members * alone) / pairs
+        return float(mean_overlap(self.lists, groups, self.rows[None].double(), self.rows.sum()[None].double()))
 
     @property
     def chance(self) -> float:
@@ -242,6 +215,24 @@ class Individuality:
     def one_for_everybody(self) -> bool:
         """Whether all have so nearly the same list that there is no kappa."""
         return self.effective < FEWEST or not self.overlap <= MOST_ALIKE
+
+    @property
+    def one_per_class(self) -> bool:
+        """Whether each of two or more classes has so nearly one list that kappa is about classes, not about rows.
+
+        Classes of a single row do not count. Signed lists are compared within a class anyway.
+        """
+        if self.signed or self.one_for_everybody or not self.overlap_in_class > MOST_ALIKE:
+            return False
+        own, place = self.classes.unique(return_inverse=True)
+        weights = self.rows.double() * (place == torch.arange(len(own))[:, None])
+        sizes = weights.sum(1)
+        several = sizes >= 2
+        if int(several.sum()) < 2:
+            return False
+        # most pairs are of the largest class, which is not all rows: classes count by their rows
+        within = mean_overlap(self.lists, place, weights[several], sizes[several])
+        return float(within @ sizes[several] / sizes[several].sum()) > MOST_ALIKE
 
     def movable_share(self, movable: Tensor) -> float:
         """The share of the listed features that an attacker can move, from which of all of them, bool (n,)."""
@@ -255,10 +246,11 @@ class Individuality:
             "lists": self.total,
             "distinct": self.distinct,
             "effective": self.effective,
-            "overlap": _or_none(self.overlap),
-            "overlap_in_class": _or_none(self.overlap_in_class),
+            "overlap": or_none(self.overlap),
+            "overlap_in_class": or_none(self.overlap_in_class),
             "chance": self.chance,
             "one_list_for_everybody": self.one_for_everybody,
+            "one_list_per_class": self.one_per_class,
         }
 
     # --- kappa ----------------------------------------------------------------------------------------------
@@ -279,13 +271,11 @@ class Individuality:
         check_count("resamples", resamples)
         if self.one_for_everybody:
             return None
+        if self.precision.shape[1] == 0:
+            return ()
         rows = self.rows.double()
-        values = _kappa(rows @ self.precision / rows.sum(), torch.tensor(self.overlap, dtype=torch.float64))
-        drawn = self._resampled(resamples, seed)
-        # a resample of one row over and over has nobody to compare
-        drawn = drawn.where(drawn.isfinite(), torch.nan)
-        ends = torch.tensor([(1 - LEVEL) / 2, (1 + LEVEL) / 2], dtype=torch.float64)
-        low, high = drawn.nanquantile(ends, dim=0)
+        values = kappa_of(rows @ self.precision / rows.sum(), torch.tensor(self.overlap, dtype=torch.float64))
+        low, high = interval(self._resampled(resamples, seed))
         return tuple(map(Kappa, values.tolist(), low.tolist(), high.tolist()))
 
     def _resampled(self, resamples: int, seed: int) -> Tensor:
@@ -300,14 +290,6 @@ class Individuality:
             times = torch.zeros(draws.shape, dtype=torch.float64)
             times.scatter_add_(1, draws, torch.ones_like(times))
             weights = times.new_zeros(len(draws), len(self.rows)).index_add(1, entry, times)
-            overlap = self._weighted_overlap(weights, times.square().sum(1), self._groups)
-            parts.append(_kappa(weights @ self.precision / count, overlap[:, None]))
+            overlap = mean_overlap(self.lists, self._groups, weights, times.square().sum(1))
+            parts.append(kappa_of(weights @ self.precision / count, overlap[:, None]))
         return torch.cat(parts)
-
-
-def _kappa(precision: Tensor, overlap: Tensor) -> Tensor:
-    return (precision - overlap) / (1 - overlap)
-
-
-def _or_none(value: float) -> float | None:
-    return None if value != value else value

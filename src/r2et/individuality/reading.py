@@ -11,6 +11,7 @@ def read_lists(lists: Tensor, features: int | None) -> tuple[Tensor, int]:
     """Rising numbers of features (N, M, k), and n."""
     if not isinstance(lists, Tensor) or lists.ndim not in (2, 3) or lists.numel() == 0:
         raise InputError(f"lists must be a tensor (N, k) of the features that each row names, got {quoted(lists)}")
+    _check_dense("lists", lists)
     if lists.is_floating_point() or lists.is_complex():
         raise InputError(f"lists must be whole numbers of features, or bool (N, n), got {quoted(lists)}")
     by_member = lists.detach().cpu() if lists.ndim == 3 else lists.detach().cpu().unsqueeze(1)
@@ -47,6 +48,7 @@ def read_classes(classes: Tensor, count: int) -> Tensor:
     whole = isinstance(classes, Tensor) and not classes.is_floating_point() and not classes.is_complex()
     if not whole or classes.shape != (count,):
         raise InputError(f"classes must be a tensor ({count},) of class numbers, got {quoted(classes)}")
+    _check_dense("classes", classes)
     return classes.detach().cpu().long()
 
 
@@ -54,7 +56,15 @@ def read_precision(precision: Tensor, count: int) -> Tensor:
     """P@k by row, float64 (N, S)."""
     if not isinstance(precision, Tensor) or precision.ndim != 2 or precision.shape[1] != count:
         raise InputError(f"precision must be a tensor (S, {count}) of P@k, got {quoted(precision)}")
+    _check_dense("precision", precision)
+    if precision.is_complex() or precision.dtype == torch.bool:
+        raise InputError(f"precision must be real numbers between 0 and 1, got {precision.dtype}")
     values = precision.detach().cpu().double()
     if not bool(((values >= 0) & (values <= 1)).all()):
         raise InputError(f"precision must lie between 0 and 1, got {quoted(precision)}")
     return values.T
+
+
+def _check_dense(name: str, values: Tensor) -> None:
+    if values.layout != torch.strided:
+        raise InputError(f"{name} must be a dense tensor, got {values.layout}: hand over {name}.to_dense()")

@@ -1,7 +1,7 @@
 """Whether the reasons are about the single input, in plain words."""
 
 from r2et.auditing import Audit, KappaBracket
-from r2et.individuality import Kappa
+from r2et.individuality import LIST_PER_CLASS, Kappa
 from r2et.report.words import HARD_SPACE, MINUS, number, percent, rows_called
 
 
@@ -11,8 +11,10 @@ def lists_in_words(audit: Audit) -> str:
     each = "explanations" if audit.samples.members == 2 else rows_called(audit, lists.total)
     if lists.total == 1:
         return "There is one list only, and no other to compare it with."
+    if not lists.comparable:
+        return f"There are {lists.total:,} lists, of which no two can be compared."
     by_chance = f"lists drawn by chance would share {percent(lists.chance)}"
-    return f"{_alike(audit, each)}; {by_chance}. {_moved(audit)}".strip()
+    return " ".join(filter(None, (f"{_alike(audit, each)}; {by_chance}.", _per_class(audit), _moved(audit))))
 
 
 def _alike(audit: Audit, each: str) -> str:
@@ -28,6 +30,12 @@ def _alike(audit: Audit, each: str) -> str:
     if lists.signed or lists.overlap_in_class != lists.overlap_in_class:
         return shared
     return f"{shared}, {percent(lists.overlap_in_class)} if both get the same prediction"
+
+
+def _per_class(audit: Audit) -> str:
+    if not audit.individuality.one_per_class:
+        return ""
+    return f"It is {LIST_PER_CLASS}, and says nothing more about a single input."
 
 
 def _moved(audit: Audit) -> str:

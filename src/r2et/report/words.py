@@ -100,8 +100,8 @@ def headline(audit: Audit) -> tuple[str, str]:
 
 
 def one_list(audit: Audit) -> bool:
-    """Whether there are several lists, and all are so nearly the same that they say nothing about one input."""
-    return audit.individuality.total > 1 and audit.individuality.one_for_everybody
+    """Whether lists can be compared, and all are so nearly the same that they say nothing about one input."""
+    return audit.individuality.comparable and audit.individuality.one_for_everybody
 
 
 def same_for_all(audit: Audit) -> str:

@@ -50,7 +50,7 @@ def test_the_rule_of_the_paper(searched):
 def test_the_winner_by_precision_unless_it_fails(monkeypatch, precision, everyone, expected):
     """Precisions are made up, and in the last case only the light weight passes."""
     judged = iter(precision)
-    monkeypatch.setattr(choosing, "judge", lambda model, x, attack, domain: precision[next(judged)])
+    monkeypatch.setattr(choosing, "judge", lambda model, x, attack, limit, domain: precision[next(judged)])
     trained, made, thresholds = choosing.train_method, {}, []
 
     def train_method(name, train, validation, settings, **options):
@@ -73,7 +73,7 @@ def test_candidates_are_judged_by_the_worst_case_inside_the_domain(monkeypatch):
     """For the columns that are shown."""
     seen = []
 
-    def judge(model, x, attack, domain):
+    def judge(model, x, attack, limit, domain):
         seen.append((attack, domain, x))
         return 0.5
 

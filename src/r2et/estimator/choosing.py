@@ -15,6 +15,9 @@ from r2et.recipes.methods import OwnObjective
 from r2et.recipes.selection import judge
 from r2et.training import FitResult, WeightedRows
 
+#: validation rows that candidates are attacked on
+LEAST_JUDGED, MOST_JUDGED = 128, 256
+
 
 @dataclass(frozen=True)
 class Sanity:
@@ -112,6 +115,7 @@ def train_and_choose(
             threshold=threshold,
             accelerator="cpu",
             objective=own,
+            domain=domain,
         )
 
     searched = settings is None and bool(method.defaults)
@@ -131,7 +135,7 @@ def train_and_choose(
         return {name: {number: judged(fit) for number, fit in fits.items()}}
 
     def judged(fit: FitResult) -> Trial:
-        precision = judge(fit.model, validation.x, attack, domain=domain)
+        precision = judge(fit.model, validation.x, attack, _rows_judged(validation.x.shape[1]), domain=domain)
         return Trial(auc=fit.auc, passed=fit.passed, precision=precision)
 
     # every candidate is trained to the end
@@ -155,6 +159,15 @@ def train_and_choose(
         for number, values in enumerate(tried)
     ]
     return Chosen(fits[best], tried[best], records)
+
+
+def _rows_judged(features: int) -> int:
+    """How many validation rows candidates are attacked on: an effect of a column compares rows, one per value.
+
+    >>> _rows_judged(28), _rows_judged(103)
+    (256, 128)
+    """
+    return min(MOST_JUDGED, max(LEAST_JUDGED, 2**20 // features**2))
 
 
 def compare_with_linear(train: WeightedRows, validation: WeightedRows, auc: float) -> Sanity:

@@ -60,9 +60,10 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
     explanation ranks columns (`r2et.explainers.ColumnEffects`): a number by the slope of the predicted class's
     log-odds per standard deviation, a category or a flag by how far these are from their mean over its values.
 
-    `fit` holds out rows for validation, trains with scale-free R2ET for that explanation, picks its weights: the
-    most stable lists of columns among the models whose AUC is within 0.01 of a vanilla network's, as WorstCase
-    (budget "fast") finds them when numbers move inside their range and categories and flags stay.
+    `fit` holds out rows for validation, trains with scale-free R2ET and picks its weights: the most stable lists of
+    columns among the models whose AUC is within 0.01 of a vanilla network's, as WorstCase (budget "fast") finds
+    them when numbers move inside their range and categories and flags stay. What is trained for is the gradient of
+    the network without its gauge (`r2et.domain.without_gauge`), which costs a fraction of the effects of columns.
 
     Args:
         k: how many columns an explanation names.
@@ -181,7 +182,7 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
             self.method,
             train,
             validation,
-            preset=self._preset(k, len(train.x), explainer),
+            preset=self._preset(k, len(train.x)),
             settings=self.settings,
             grid=self.grid,
             attack=WorstCase(k=k, radius=self.radius, explainer=explainer, budget="fast"),
@@ -208,8 +209,12 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
-    def _preset(self, k: int, rows: int, explainer: Explainer) -> Preset:
-        """How to train on this many rows, for the explanation that is shown."""
+    def _preset(self, k: int, rows: int) -> Preset:
+        """How to train on this many rows.
+
+        For the gradient without its gauge, not for the effects of columns: these compare every row with one row
+        per value of every column, in every step.
+        """
         schedule = Schedule(
             epochs=whole(self.epochs),
             lr=self.lr,
@@ -217,8 +222,7 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
             patience=whole(self.patience),
         )
         architecture = {"name": "mlp", "hidden": [whole(width) for width in self.hidden]}
-        tabular = PRESETS["tabular"]["cpu"]
-        return replace(tabular, k=k, architecture=architecture, training=schedule, explainer=explainer)
+        return replace(PRESETS["tabular"]["cpu"], k=k, architecture=architecture, training=schedule)
 
     # --- predicting -----------------------------------------------------------------------------------------
 

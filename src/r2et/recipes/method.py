@@ -8,7 +8,7 @@ from torch import nn
 
 from r2et import models
 from r2et.errors import InputError
-from r2et.explainers import ColumnEffects, Explainer
+from r2et.explainers import Explainer
 from r2et.numerics.values import check_choice
 from r2et.objectives import R2ET, CrossEntropy, Objective, Regularised
 from r2et.objectives.explained_batch import Direction
@@ -123,9 +123,6 @@ class Method:
             changes["explainer"] = replace(explainer, score=score) if explainer.pointwise else explainer
         elif "explainer" in {entry.name for entry in fields(objective)}:
             changes["explainer"] = explainer
-            if isinstance(explainer, ColumnEffects) and getattr(objective, "domain", True) is None:
-                # an attack that is trained against moves numbers alone
-                changes["domain"] = explainer.columns.domain()
         if isinstance(objective, R2ET) and objective.pairs == "boundary":
             changes["boundary_pairs"] = boundary_pairs
         if isinstance(objective, R2ET) and objective.scale_free:

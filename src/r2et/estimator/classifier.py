@@ -60,10 +60,10 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
     explanation ranks columns (`r2et.explainers.ColumnEffects`): a number by the slope of the predicted class's
     log-odds per standard deviation, a category or a flag by how far these are from their mean over its values.
 
-    `fit` holds out rows for validation, trains with scale-free R2ET and picks its weights: the most stable lists of
-    columns among the models whose AUC is within 0.01 of a vanilla network's, as WorstCase (budget "fast") finds
-    them when numbers move inside their range and categories and flags stay. What is trained for is the gradient of
-    the network without its gauge (`r2et.domain.without_gauge`), which costs a fraction of the effects of columns.
+    `fit` holds out rows for validation, trains with scale-free R2ET and picks its weights: the most stable lists
+    of columns among the models whose AUC is within 0.01 of a vanilla network's, as WorstCase (budget "fast") finds
+    them when numbers move inside their range and categories and flags stay. What is trained for is the gradient
+    of the network without its gauge (`r2et.domain.without_gauge`), at a fraction of the cost of column effects.
 
     Args:
         k: how many columns an explanation names.

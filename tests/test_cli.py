@@ -355,8 +355,9 @@ def test_attack_gives_the_figures_of_the_library(run, vanilla):
     options = ["--attack", "er", "--radius", "0.7", "--steps", "20", "-k", "4", "--limit", "50", "--seed", "2"]
     (found,) = run("attack", vanilla, *options, "--json").json()["attacks"]
     model, _ = r2et.checkpoints.load_model(vanilla)
-    x, y = (part[:50] for part in (r2et.data.load("breast-cancer").test.x, r2et.data.load("breast-cancer").test.y))
-    result = r2et.attacks.ERAttack(k=4, radius=0.7, steps=20)(model, x, seed=2)
+    data = r2et.data.load("breast-cancer")
+    x, y = data.test.x[:50], data.test.y[:50]
+    result = r2et.attacks.ERAttack(k=4, radius=0.7, steps=20)(model, x, domain=data.domain, seed=2)
     assert found["rows"] == 50
     assert found["precision"] == float(result.precision.mean())
     assert found["displaced"] == pytest.approx(4 * (1 - found["precision"]), abs=1e-5)
@@ -444,12 +445,14 @@ def test_all_attacks_in_another_norm_leave_out_what_has_none(run, vanilla):
         "MSEAttack",
         "ConstrainedAttack",
         "BoundaryAttack",
+        "NextFeatureAttack",
+        "RandomSearchAttack",
     }
 
 
 def test_attack_on_a_single_input(run, vanilla):
     found = run("attack", vanilla, "--steps", 2, "--limit", 1, "--json").json()
-    assert [entry["rows"] for entry in found["attacks"]] == [1] * 7
+    assert [entry["rows"] for entry in found["attacks"]] == [1] * 9
 
 
 def test_audit_of_a_linear_model(run, linear):
@@ -489,7 +492,7 @@ def test_audit_of_the_vanilla_model_fits_80_columns(run, vanilla):
 def test_k_is_the_one_of_training(run, tmp_path):
     run("train", "--method", "linear", "--epochs", 1, "-k", 3, "-o", tmp_path / "run", "--json").json()
     found = run("attack", tmp_path / "run", "--steps", 1, "--limit", 9, "--json").json()
-    assert [entry["k"] for entry in found["attacks"]] == [3] * 7
+    assert [entry["k"] for entry in found["attacks"]] == [3] * 9
     assert (
         run("audit", tmp_path / "run", "--budget", "fast", "--steps", 1, "--limit", 9, "--json").json()["k"] == 3
     )

@@ -71,13 +71,23 @@ ATTACKS = {
         "ERAttack": {"steps": 2},
         "MSEAttack": {"steps": 2},
         "MinimalFlip": {"steps": 1, "pairs": 1, "halvings": 1},
+        "NextFeatureAttack": {"steps": 2, "restarts": 2, "hops": 1, "hop_restarts": 1},
         "NoiseAttack": {"steps": 2},
+        "RandomSearchAttack": {"steps": 2, "rounds": 1},
         "TrustRegion": {"steps": 2},
         "WorstCase": {"budget": "fast"},
     }.items()
 }
 EXPLAINERS = {
     "Activation": r2et.explainers.Activation(layer="2"),
+    "ColumnEffects": r2et.explainers.ColumnEffects(
+        columns=r2et.Columns(
+            tuple(f"column {i}" for i in range(FEATURES)),
+            tuple((i,) for i in range(FEATURES)),
+            ("number",) * FEATURES,
+            ((),) * FEATURES,
+        )
+    ),
     "FromCaptum": r2et.explainers.FromCaptum(method=Saliency),
     "Gradient": r2et.explainers.Gradient(),
     "GradientTimesInput": r2et.explainers.GradientTimesInput(),
@@ -170,7 +180,7 @@ TRAINING = {
 #: parts of the calls above that training uses too, draws that `draw` puts together, and `load` around its network
 PARTS = (
     *("attribute", "explained", "gradient", "average_gradient", "each", "ExplainedBatch", "Task", "prepare"),
-    "restore",
+    *("restore", "batch", "measured"),
 )
 
 

@@ -143,7 +143,7 @@ def test_settings_warnings_and_citation(page):
     for part in (
         "Training for Stable Explanation for Free",
         "Chao Chen, Chenghua Guo, Rufeng Chen",
-        "WorstCase-1",
+        "WorstCase-2",
         "They were given by the person who ran the audit.",
         "Decision flip",
         "Check of the model",

@@ -88,6 +88,7 @@ MEASURING = [
     row("Columns: the domain is a list", lambda: r2et.Columns.from_rows(X, [[0, 1]]), "domain=[[0, 1]]"),
     row("Columns: x is no table", lambda: r2et.Columns.from_rows(PAIRS, r2et.Domain()), "(N, n)"),
     row("Columns: too few names", lambda: r2et.Columns.from_rows(X, r2et.Domain(), names=["a"]), "6 names"),
+    row("table_explainer: columns is a list", lambda: explainers.table_explainer(["a"]), "columns=['a']"),
     row("ColumnEffects: columns is a list", lambda: explainers.ColumnEffects(columns=["a"]), "columns=['a']"),
     row(
         "ColumnEffects: reduce is abs-sum",
@@ -100,7 +101,7 @@ MEASURING = [
     row("Domain: equal is text", lambda: r2et.Domain(equal="ab"), "equal='ab'"),
     row("Domain: unit is text", lambda: r2et.Domain(unit="1"), "unit='1'"),
     row("Domain: unit is negative", lambda: r2et.Domain(unit=-1.0), "unit=-1.0"),
-    row("Domain: rows of text", lambda: r2et.Domain.from_rows("rows"), "rows"),
+    row("Domain: rows of text", lambda: r2et.Domain.from_rows("rows"), "got str"),
     row(
         "Domain: rows without a category",
         lambda: ER(NET, X, domain=r2et.Domain(groups=[[0, 1]])),

@@ -53,7 +53,7 @@ R2ET = objectives.R2ET(k=2)
 FOLDER = Path(__file__).parent
 HERE = tables.LabelledTable(FOLDER / "people.csv", FRAME, "y", pd.Series(Y.numpy()))
 OPENED = predictors.OpenedModel("mine", "mine", "factory", NET)
-SAME = pd.DataFrame({"job": ["cook", "nurse"] * 5, "job: cook": range(10)})
+SAME = pd.DataFrame({"job": [*["cook", "nurse", "pilot"] * 3, "cook"], "job: cook": range(10)})
 INFERENCE_X = torch.inference_mode()(torch.ones)(5, 6)
 
 

@@ -259,7 +259,9 @@ def test_bounds_of_any_library_mean_the_same() -> None:
     x, start = torch.tensor([[3.0, -3.0]]), torch.zeros(1, 2)
     bounds = (1.0, np.float64(1.0), torch.tensor(1.0), torch.ones(2), np.ones(2), [1.0, 1.0], 1)
     for upper in bounds:
-        assert r2et.Domain(upper=upper, lower=-float("inf")).clamp(x, start).tolist() == [[1.0, -3.0]]
+        assert r2et.Domain(upper=upper, lower=-float("inf")).reach("domain", 2).clamp(x, start).tolist() == [
+            [1.0, -3.0]
+        ]
 
 
 def test_training_takes_a_list_of_two_as_a_pair() -> None:

@@ -119,7 +119,8 @@ class Reach:
         """What a threat leaves open in a domain of n features."""
         check_threat(threat)
         domain.check(n)
-        movable = torch.ones(n, dtype=torch.bool)
+        # whatever the default device is
+        movable = torch.ones(n, dtype=torch.bool, device="cpu")
         groups, equal = (tuple(map(tuple, sets)) for sets in (domain.groups, domain.equal))
         if threat != "domain":
             return (

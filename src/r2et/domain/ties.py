@@ -31,18 +31,18 @@ def equations(groups: Sets, equal: Sets, n: int) -> tuple[Tensor, Tensor, Tensor
     rows: list[Tensor] = []
     values: list[float] = []
     for group in groups:
-        row = torch.zeros(n, dtype=torch.float64)
+        row = torch.zeros(n, dtype=torch.float64, device="cpu")
         row[list(group)] = 1.0
         rows.append(row)
         values.append(1.0)
     for first, *others in equal:
         for other in others:
-            row = torch.zeros(n, dtype=torch.float64)
+            row = torch.zeros(n, dtype=torch.float64, device="cpu")
             row[first], row[other] = -1.0, 1.0
             rows.append(row)
             values.append(0.0)
-    matrix = torch.stack(rows) if rows else torch.zeros(0, n, dtype=torch.float64)
-    return matrix, torch.tensor(values, dtype=torch.float64), torch.linalg.pinv(matrix)
+    matrix = torch.stack(rows) if rows else torch.zeros(0, n, dtype=torch.float64, device="cpu")
+    return matrix, torch.tensor(values, dtype=torch.float64, device="cpu"), torch.linalg.pinv(matrix)
 
 
 @lru_cache(maxsize=32)

@@ -143,6 +143,8 @@ def table_explainer(columns: Columns | None) -> Explainer:
     >>> table_explainer(Columns(("age", "pay"), ((0,), (1,)), ("number", "number"), ((), ())))
     Gradient(reduce='abs', inputs=1, score='log-odds')
     """
+    if columns is not None:
+        check_kind("columns", columns, Columns, "r2et.Columns(...) or the columns of r2et.tables.Rows")
     plain = columns is None or (all(kind == "number" for kind in columns.kinds) and len(columns) == columns.n)
     return Gradient() if plain or columns is None else ColumnEffects(columns=columns)
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
@@ -134,7 +134,10 @@ class Encoding:
         ('ann', 'bob')
         """
         x = torch.from_numpy(self.encode(frame)).to(dtype)
-        return Rows(x, y, self.names, row_names(frame), self.domain, self.as_columns)
+        # in the dtype of the rows: a rounded value may lie outside of the exact bound that it is
+        lower, upper = (torch.as_tensor(bound, dtype=dtype) for bound in (self.domain.lower, self.domain.upper))
+        domain = replace(self.domain, lower=lower, upper=upper)
+        return Rows(x, y, self.names, row_names(frame), domain, self.as_columns)
 
     def check_columns(self, frame: pd.DataFrame) -> None:
         """Raise for a frame whose columns are not those that this was learned from."""

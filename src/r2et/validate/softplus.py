@@ -43,7 +43,9 @@ def smooth(model: nn.Module, beta: float = 5.0) -> nn.Module:
             "before torch.jit.script or torch.jit.trace"
         )
     result = _swap_layers(copied(model), beta)
-    return SmoothCalls(result, beta) if _may_call_relu(result) else result
+    # a lone layer would be traced into its own code
+    lone = type(result) is nn.Softplus
+    return SmoothCalls(result, beta) if not lone and _may_call_relu(result) else result
 
 
 def _swap_layers(model: nn.Module, beta: float) -> nn.Module:

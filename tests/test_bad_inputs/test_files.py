@@ -263,7 +263,11 @@ ESTIMATOR = [
     ("information.columns.0.lower", 1e9, "not those of a column"),
     ("information.columns.0.name", None, "name should be text"),
     ("information.columns.0.colour", "red", "colour is nothing that belongs there"),
-    ("information.columns.0", {"kind": "category", "name": "age", "values": [[]], "frequencies": [1.0]}, "values[0] should be"),
+    (
+        "information.columns.0",
+        {"kind": "category", "name": "age", "values": [[]], "frequencies": [1.0]},
+        "values[0] should be",
+    ),
     ("information.k", "2", "k should be a whole number, it is '2'"),
     ("information.k", 2.0, "k should be a whole number, it is 2.0"),
     ("information.k", True, "k should be a whole number, it is True"),

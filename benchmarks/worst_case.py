@@ -13,6 +13,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ Column = Callable[[Any, Any], list[Any]]
 OPPONENT = 1
 
 
+@cache
 def data_set(name: str) -> Any:
     import r2et.data
 
@@ -48,6 +50,7 @@ def groups(data: Any) -> list[list[int]]:
     return [list(group) for group in data.domain.groups if len(group) > 1]
 
 
+@cache
 def trained(name: str, net: str, work: Path) -> Any:
     """The net in float64, from the work folder if it was trained before."""
     from safetensors.torch import load_file, save_file
@@ -60,7 +63,7 @@ def trained(name: str, net: str, work: Path) -> Any:
         relu = trained(name, "ReLU", work)
         sharp = MLP(relu[0].in_features, relu[2].out_features, activation="softplus", beta=1000.0).double()
         sharp.load_state_dict(relu.state_dict())
-        return sharp
+        return sharp.eval()
     method, settings = recipe
     data = data_set(name)
     activation = {"activation": "softplus", "beta": settings.get("beta", 1.0)} if method != "vanilla" else {}
@@ -109,13 +112,18 @@ def attacked(attack: Any) -> Column:
     return compute
 
 
+def short_name(attack: Any) -> str:
+    """A class, and its loss where there are several."""
+    return " ".join([type(attack).__name__, *([attack.loss] if hasattr(attack, "loss") else [])])
+
+
 def searches() -> dict[str, Any]:
     """The attacks of the library that are compared, by the name of their column."""
     from r2et.attacks import NoiseAttack, WorstCase
 
     shared: dict[str, Any] = {"k": K, "radius": max(RADII)}
     standard = WorstCase(**shared)
-    members = {MEMBER + type(member).__name__: member for member in standard.attacks(piecewise=True)}
+    members = {MEMBER + short_name(member): member for member in standard.attacks(piecewise=True)}
     return {
         STANDARD: standard,
         OLD: WorstCase(**shared, version=1),
@@ -125,6 +133,7 @@ def searches() -> dict[str, Any]:
     }
 
 
+@cache
 def columns() -> dict[str, tuple[Column, str]]:
     """By name, what computes a column, and a digest of what it depends on beside data and net."""
     from tests.opponent import Effort
@@ -144,15 +153,22 @@ def source() -> str:
     return digest(*(path.read_text() for path in files))
 
 
-def cell(name: str, net: str, column: str, work: Path) -> dict[str, Any]:
-    """P@k in percent at each radius under one search."""
-    compute, depends = columns()[column]
+def place(name: str, net: str, column: str, work: Path) -> Path:
+    """The file of one column of one net."""
+    _, depends = columns()[column]
     model, data = trained(name, net, work), data_set(name)
     subject = tensors_digest(data.test.x[:ROWS], *model.state_dict().values())
-    path = work / f"{name}-{net}-{column}-{subject}-{digest(depends, groups(data))}.json"
+    return work / f"{name}-{net}-{column}-{subject}-{digest(depends, groups(data))}.json"
+
+
+def cell(name: str, net: str, column: str, work: Path) -> dict[str, Any]:
+    """P@k in percent at each radius under one search."""
+    path = place(name, net, column, work)
     if path.exists():
         done: dict[str, Any] = json.loads(path.read_text())
         return done
+    compute, _ = columns()[column]
+    model, data = trained(name, net, work), data_set(name)
     started = time.process_time()
     precision = compute(model, data)
     record = {
@@ -229,21 +245,18 @@ def summary(nets: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def report(wanted: list[str], work: Path) -> dict[str, Any]:
-    """The results file; the columns that are missing are computed."""
+def report(wanted: list[str], work: Path, *, cached: bool = False) -> dict[str, Any]:
+    """The results file; what is missing is computed, or left out."""
     import torch
 
     import r2et
     from tests.opponent import Effort
 
-    figures = {
-        (name, net, column): cell(name, net, column, work) for column in wanted for name in DATA for net in NETS
-    }
-    nets = [
-        subject(name, net, {column: figures[name, net, column] for column in wanted}, work)
-        for name in DATA
-        for net in NETS
-    ]
+    subjects = [(name, net) for name in DATA for net in NETS]
+    if cached:
+        subjects = [pair for pair in subjects if all(place(*pair, column, work).exists() for column in wanted)]
+    figures = {(*pair, column): cell(*pair, column, work) for column in wanted for pair in subjects}
+    nets = [subject(*pair, {column: figures[*pair, column] for column in wanted}, work) for pair in subjects]
     library = searches()
     return {
         "command": "python -m benchmarks.worst_case",
@@ -261,7 +274,8 @@ def report(wanted: list[str], work: Path) -> dict[str, Any]:
             "r2et": r2et.__version__,
             "torch": torch.__version__.split("+")[0],
         },
-        "summary": summary(nets) if {STANDARD, JUDGE} <= set(wanted) else {},
+        "summary": summary(nets) if {STANDARD, JUDGE, OLD} <= set(wanted) else {},
+        "not computed": [f"{name}, {net}" for name in DATA for net in NETS if (name, net) not in subjects],
         "nets": nets,
     }
 
@@ -274,10 +288,11 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/worst_case.json"))
     parser.add_argument("--work", type=Path, default=Path("runs/worst_case"), help="folder of nets and columns")
     parser.add_argument("--columns", nargs="+", help="compute these alone, and write no results")
+    parser.add_argument("--cached", action="store_true", help="compute nothing; write what the work folder holds")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
-    results = report(options.columns or list(columns()), options.work)
-    if not options.columns:
+    results = report(options.columns or list(columns()), options.work, cached=options.cached)
+    if options.cached or not options.columns:
         options.output.write_text(json.dumps(results, indent=1) + "\n")
         print(json.dumps(results["summary"], indent=1))
 

@@ -17,6 +17,7 @@ from bench_pages import PAGES, draw_all, readme_table, results
 from certificate_pages import certificates_page, draw_certificates, soundness_section
 from concept_figures import draw_concepts
 from list_figures import draw_lists
+from worst_case_pages import draw_worst_case, worst_case_page
 
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
@@ -198,6 +199,9 @@ def main() -> None:
     soundness = json.loads((RESULTS / "soundness.json").read_text())
     page = certificates_page(certificates) + soundness_section(soundness)
     (ROOT / "docs" / "results" / "certificates.md").write_text(page)
+    worst_case = json.loads((RESULTS / "worst_case.json").read_text())
+    draw_worst_case(worst_case, IMAGES / "worst-case.svg", save)
+    (ROOT / "docs" / "results" / "worst-case.md").write_text(worst_case_page(worst_case))
     speed = json.loads((RESULTS / "speed.json").read_text())
     (ROOT / "docs" / "results" / "speed.md").write_text(speed_page(speed))
 

@@ -174,6 +174,7 @@ def test_results_pages_are_made_from_the_results_files():
         ("attacks", made.attacks_page(results("attacks"))),
         ("certificates", made.certificates_page(results("certificates")) + hunt),
         ("speed", made.speed_page(results("speed"))),
+        ("worst-case", made.worst_case_page(results("worst_case"))),
     ):
         assert (ROOT / "docs" / "results" / f"{name}.md").read_text() == text
 

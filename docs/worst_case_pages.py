@@ -7,6 +7,12 @@ INK, OLD_COLOUR, NEW_COLOUR = "#444444", "#9fb3c8", "#c2571a"
 JUDGE, STANDARD, OLD, NOISE, MEMBER = "judge", "WorstCase standard", "WorstCase-1 standard", "noise", "member: "
 FAST = "WorstCase fast"
 
+#: what to know about figures that were not all computed by one version of the code
+INTERIM = (
+    "- **Interim figures:** WorstCase-1 and noise were computed by an earlier version of the code than WorstCase-2; "
+    "run the command whole before quoting them."
+)
+
 
 def kinder(net: dict[str, Any], column: str, radius: float) -> float:
     """Points of P@k that a search leaves and the judge does not."""
@@ -101,6 +107,7 @@ def verdicts(results: dict[str, Any]) -> list[str]:
     missing = results["not computed"]
     return [
         *([f"- **Not computed yet: {'; '.join(missing)}.**"] if missing else []),
+        *([INTERIM] if missing else []),
         f"- More than 1.0 point kinder than the judge: {len(over)} of {cells} cells"
         + (": " + "; ".join(map(told, over)) if over else "")
         + f". The kindest one: {told(kindest)}. {settings['old recipe']} at its kindest: {told(old)}.",

@@ -15,7 +15,8 @@ COLUMNS = Columns(
     kinds=("number", "number", "number", "category", "flag", "category", "flag"),
     frequencies=((), (), (), (0.2, 0.5, 0.3), (0.7, 0.3), (0.4, 0.6), (0.1, 0.9)),
 )
-GROUPS = ((3, 4, 5), (7, 8))
+Sets = tuple[tuple[int, ...], ...]
+GROUPS: Sets = ((3, 4, 5), (7, 8))
 BINARY = (3, 4, 5, 6, 7, 8, 9)
 DOMAIN = COLUMNS.domain()
 
@@ -42,6 +43,11 @@ def network(classes: int = 2, seed: int = 0, activation: type[nn.Module] = nn.So
     return model
 
 
+def plus_last(logits: Tensor, term: Tensor) -> Tensor:
+    """Logits (N, C) with a term (N,) added to the last."""
+    return torch.cat([logits[:, :-1], (logits[:, -1] + term)[:, None]], dim=1)
+
+
 class SumTrap(nn.Module):
     """Adds 30 (sum of a one-hot group - 1) to the margin of the last class."""
 
@@ -49,45 +55,59 @@ class SumTrap(nn.Module):
         super().__init__()
         self.model = model
 
-    def term(self, x: Tensor) -> Tensor:
-        return sum((30 + 10 * number) * (x[:, list(group)].sum(1) - 1) for number, group in enumerate(GROUPS))
-
     def forward(self, x: Tensor) -> Tensor:
-        logits = self.model(x)
-        return torch.cat([logits[:, :-1], (logits[:, -1] + self.term(x))[:, None]], dim=1)
+        term = sum((30 + 10 * number) * (x[:, list(group)].sum(1) - 1) for number, group in enumerate(GROUPS))
+        return plus_last(self.model(x), term)
 
 
 class ReadableSumTrap(nn.Module):
-    """The same term as a layer of weights next to the input, which enclosures can read."""
+    """The same term as a layer of weights next to the input, which enclosures can read.
 
-    def __init__(self, model: nn.Module) -> None:
+    Args:
+        model: whose last layer has the logits.
+        groups: one-hot groups, each with a term of its own.
+    """
+
+    def __init__(self, model: nn.Sequential, groups: Sets = GROUPS) -> None:
         super().__init__()
         self.model = model
-        self.term = nn.Linear(COLUMNS.n, model[-1].out_features).double()
+        self.term = nn.Linear(model[0].in_features, model[-1].out_features).double()
         with torch.no_grad():
             self.term.weight.zero_()
             self.term.bias.zero_()
-            for number, group in enumerate(GROUPS):
+            for number, group in enumerate(groups):
                 self.term.weight[-1, list(group)] = 30.0 + 10 * number
                 self.term.bias[-1] -= 30.0 + 10 * number
+        self.term.requires_grad_(requires_grad=False)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.model(x) + self.term(x)
 
 
-class BendTrap(SumTrap):
-    """Adds sum_i C_i (|x_i - 1/2| - 1/2) over the 0/1 features: no centring removes that."""
+class BendTrap(nn.Module):
+    """Adds sum_i C_i (|x_i - 1/2| - 1/2) over the 0/1 features to the last logit: no centring removes that.
 
-    def term(self, x: Tensor) -> Tensor:
-        weights = torch.arange(10.0, 10.0 + len(BINARY)).to(x)
-        return ((x[:, list(BINARY)] - 0.5).abs() - 0.5) @ weights
+    Args:
+        model: any.
+        binary: the 0/1 features.
+        size: of the first C_i; each further one is larger by 1.
+    """
+
+    def __init__(self, model: nn.Module, binary: tuple[int, ...] = BINARY, size: float = 10.0) -> None:
+        super().__init__()
+        self.model, self.binary, self.size = model, binary, size
+
+    def forward(self, x: Tensor) -> Tensor:
+        weights = torch.arange(self.size, self.size + len(self.binary)).to(x)
+        term = ((x[:, list(self.binary)] - 0.5).abs() - 0.5) @ weights
+        return plus_last(self.model(x), term)
 
 
-def neuron_trap(model: nn.Module) -> nn.Module:
-    """W_1[:, G] += c and b_1 -= c, another c for each hidden neuron."""
+def neuron_trap(model: nn.Sequential, groups: Sets = GROUPS) -> nn.Sequential:
+    """W_1[:, G] += c and b_1 -= c, another c for each hidden neuron and group."""
     trapped = copy.deepcopy(model)
     with torch.no_grad():
-        for number, group in enumerate(GROUPS):
+        for number, group in enumerate(groups):
             shift = 5 * normal(len(trapped[0].bias), seed=77 + number)
             trapped[0].weight[:, list(group)] += shift[:, None]
             trapped[0].bias -= shift

@@ -27,6 +27,7 @@ from r2et.objectives import OBJECTIVES
 from r2et.objectives.threatened import Threatened
 from r2et.stability import UniformNeighbours, Variant, pairwise_thickness
 from tests.models_with_answers import generator, normal
+from tests.tables_with_traps import BendTrap, ReadableSumTrap, neuron_trap
 
 #: the size of a trap, as in the measurements that made us mend this
 C = 30.0
@@ -68,49 +69,11 @@ def network(seed: int = 0) -> nn.Sequential:
     return model
 
 
-class Sum(nn.Module):
-    """The model + C (sum of each group - 1) on its second logit; a linear layer, which enclosures can read."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model, self.term = model, nn.Linear(COLUMNS.n, 2).double()
-        weight, bias = torch.zeros(2, COLUMNS.n), torch.zeros(2)
-        for number, group in enumerate(GROUPS):
-            weight[1, list(group)] = C + 10 * number
-            bias[1] -= C + 10 * number
-        self.term.load_state_dict({"weight": weight, "bias": bias})
-        self.term.requires_grad_(requires_grad=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.model(x) + self.term(x)
-        return logits
-
-
-class Bend(nn.Module):
-    """The model + sum_i C_i (|x_i - 1/2| - 1/2) over the 0/1 features: no centring removes that."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, x: Tensor) -> Tensor:
-        sizes = torch.arange(C, C + len(BINARY)).to(x)
-        term = ((x[:, list(BINARY)] - 0.5).abs() - 0.5) @ sizes
-        return self.model(x) + torch.stack([torch.zeros_like(term), term], 1)
-
-
-def per_neuron(model: nn.Sequential) -> nn.Sequential:
-    """W_1[:, G] += c and b_1 -= c, another c for each hidden neuron and group."""
-    trapped = copy.deepcopy(model)
-    with torch.no_grad():
-        for number, group in enumerate(GROUPS):
-            shift = 5 * normal(len(trapped[0].bias), seed=77 + number)
-            trapped[0].weight[:, list(group)] += shift[:, None]
-            trapped[0].bias -= shift
-    return trapped
-
-
-TRAPS = {"sum": Sum, "bend": Bend, "per-neuron": per_neuron}
+TRAPS = {
+    "sum": partial(ReadableSumTrap, groups=GROUPS),
+    "bend": partial(BendTrap, binary=BINARY, size=C),
+    "per-neuron": partial(neuron_trap, groups=GROUPS),
+}
 #: traps that are sums of groups: f o A does not see them
 GAUGES = ("sum", "per-neuron")
 MODEL, X, Y = network(), table(6), torch.tensor([0, 1, 0, 1, 1, 0])

@@ -159,3 +159,22 @@ def test_rows_are_called_by_their_names():
 def test_bad_names_of_rows(names, message):
     with pytest.raises(InputError, match=message):
         audit(linear(), X, Y, k=2, row_names=names)
+
+
+def test_columns_that_look_like_a_category_are_named():
+    codes = torch.arange(24) % 3
+    x = torch.cat([torch.randn(24, 2, generator=torch.Generator().manual_seed(0)), torch.eye(3)[codes]], 1)
+    model = nn.Linear(5, 2)
+
+    def notes(x, **changes):
+        return make_plan(model, x, torch.zeros(len(x), dtype=torch.int64), options(**changes)).notes
+
+    (note,) = notes(x)
+    assert "feature 2, feature 3, feature 4 look like one category" in note
+    assert "groups=[[2, 3, 4]]" in note
+    assert notes(x, domain=r2et.Domain(groups=[[2, 3, 4]])) == ()
+    # a sum that one row breaks is none, and in a few rows any may hold by chance
+    broken = x.clone()
+    broken[5, 2:] = 0
+    assert notes(broken) == ()
+    assert notes(x[:12]) == ()

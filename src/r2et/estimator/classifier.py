@@ -17,27 +17,25 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 from torch import Tensor, nn
 
-from r2et import models, ranking
+from r2et import models
 from r2et.attacks import WorstCase
 from r2et.auditing import Audit, audit
 from r2et.certificates import Certificate, certify
 from r2et.checkpoints import load_model
 from r2et.checkpoints.estimators import ESTIMATORS, SavedEstimator
 from r2et.domain import Domain
-from r2et.enclosure.problems import why_not
 from r2et.errors import InputError
 from r2et.estimator.choosing import Sanity, compare_with_linear, train_and_choose
 from r2et.estimator.inputs import (
     check_classes,
     check_parameters,
     lowered_k,
-    own_values,
     row_weights,
     whole,
 )
+from r2et.estimator.lists import listed
 from r2et.estimator.saving import NAME, restore, save
 from r2et.explainers import Explainer, table_explainer
-from r2et.individuality import Individuality
 from r2et.numerics.once import looking_once
 from r2et.numerics.values import check_flag, check_k
 from r2et.recipes import PRESETS, Preset, Schedule
@@ -290,30 +288,16 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
         check_flag("radius", radius)
         x, frame = self._encoded(X)
         k = self._checked_k(k)
-        _, predicted, scores = self.explainer_.explained(self.model_, x)
-        top = ranking.top_k(scores, k)
-        places = np.repeat(np.arange(len(x)), k)
-        parts: dict[str, Any] = {
-            "row": frame.index.to_numpy()[places],
-            "rank": np.tile(np.arange(1, k + 1), len(x)),
-            "column": np.array(self.encoding_.column_names, dtype=object)[top.numpy()].ravel(),
-            "value": own_values(frame, places, top.numpy().ravel()),
-            "score": scores.gather(1, top).numpy().ravel(),
-        }
-        if radius:
-            parts["radius"] = self._radii(x, k).repeat(k)
-        explained = pd.DataFrame(parts)
-        alike = Individuality.of(top, scores.shape[1], classes=predicted)
-        explained.attrs["individuality"] = alike.to_dict()
-        return explained
-
-    def _radii(self, x: Tensor, k: int) -> NDArray[np.float64]:
-        """Certified radii (N,) of encoded rows; NaN where no certificate applies."""
-        if why_not(self.explainer_, x) is not None:
-            return np.full(len(x), np.nan)
-        certificate = certify(self.model_, x, k, explainer=self.explainer_, domain=self.domain_)
-        radii: NDArray[np.float64] = certificate.radius.numpy()
-        return radii
+        return listed(
+            self.model_,
+            x,
+            k,
+            frame=frame,
+            names=self.encoding_.column_names,
+            explainer=self.explainer_,
+            domain=self.domain_,
+            radius=radius,
+        )
 
     def certify(self, X: Any, k: int | None = None, **options: Any) -> Certificate:
         """A certificate for the top-k columns of each row: `r2et.certify` on the encoded rows, inside `domain_`.

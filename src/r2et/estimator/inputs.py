@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_array
@@ -122,21 +121,6 @@ def lowered_k(k: int, columns: Columns) -> int:
         stacklevel=3,
     )
     return n - 1
-
-
-def own_values(frame: pd.DataFrame, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> list[str]:
-    """The values of a frame at places (M,), as text: whole numbers without a fraction.
-
-    >>> frame = pd.DataFrame({"age": [30.0, 41.5], "job": ["cook", "nurse"]})
-    >>> own_values(frame, np.array([0, 1]), np.array([0, 1]))
-    ['30', 'nurse']
-    """
-    values = [frame.iloc[:, i].to_numpy(dtype=object) for i in range(frame.shape[1])]
-    return [_as_text(values[column][row]) for row, column in zip(rows, columns, strict=True)]
-
-
-def _as_text(value: Any) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _listed(classes: list[Any]) -> str:

@@ -131,7 +131,7 @@ class Effort:
     restarts: int = 64
     steps: int = 100
     hops: int = 8
-    hop_restarts: int = 16
+    hop_restarts: int = 64
 
 
 @dataclass(frozen=True, eq=False)

@@ -302,9 +302,21 @@ def holds(entry: dict[str, Any]) -> bool:
     return not ("at least" in entry and entry["ratio"] < entry["at least"])
 
 
+SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {
+    "training": training_steps,
+    "image-training": image_steps,
+    "attack": batched_attack,
+    "image-attack": batched_image_attack,
+    "worst-case": worst_cases,
+    "thickness": wide_thickness,
+    "scan": large_scan,
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/speed.json"))
+    parser.add_argument("--only", choices=SECTIONS, help="measure this part again; the others stay as they are")
     parser.add_argument("--memory", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--scan", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -315,15 +327,9 @@ def main() -> None:
     if arguments.scan:
         print(scan_memory())
         return
-    measured = {
-        **training_steps(),
-        **image_steps(),
-        **batched_attack(),
-        **batched_image_attack(),
-        **worst_cases(),
-        **wide_thickness(),
-        **large_scan(),
-    }
+    kept = json.loads(arguments.output.read_text())["measured"] if arguments.only else {}
+    chosen = [SECTIONS[arguments.only]] if arguments.only else list(SECTIONS.values())
+    measured = kept | {name: entry for section in chosen for name, entry in section().items()}
     for entry in measured.values():
         entry["holds"] = holds(entry)
     output = {

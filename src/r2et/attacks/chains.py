@@ -61,6 +61,13 @@ class Chains:
         return lowest.clamp_max(1)
 
     @property
+    def gap(self) -> Tensor:
+        """What the next feature has to close at the best point of each row, a share of the explanation, (N,)."""
+        k = self.task.attack.k * self.task.attack.explainer.inputs
+        lowest = self.level.amin(0)
+        return (lowest - (lowest * k).round() / k) / self._unit
+
+    @property
     def best(self) -> Tensor:
         """The best point of each row, (N, *features)."""
         number = self.level.argsort(dim=0, stable=True)[0]
@@ -103,8 +110,9 @@ class Chains:
         number = self._done + torch.as_tensor(iteration, device=rows.device).expand_as(rows)
         flips = evaluation.kept & (evaluation.lowest < self.task.attack.flip_below)
         self._first.scatter_reduce_(0, rows[flips], number[flips], "amin")
-        change = (evaluation.scores.detach() - self.task.before[rows]).flatten(start_dim=1).abs().amax(1)
-        self.moved[rows[change > self._scale[rows]]] = True
+        if not self.moved[rows].all():
+            change = (evaluation.scores.detach() - self.task.before[rows]).flatten(start_dim=1).abs().amax(1)
+            self.moved[rows[change > self._scale[rows]]] = True
         if len(self.history):
             precision = torch.where(evaluation.kept, evaluation.precision, 1.0)
             place = (number - 1) * len(self._first) + rows

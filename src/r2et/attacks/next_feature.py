@@ -29,6 +29,11 @@ MOMENTUM = 0.3
 SCALES = (0.3, 0.6, 0.15, 1.0)
 #: a hop starts up to this far from where a search has ended, as a share of the radius
 HOP = 0.3
+#: a row hops while its next feature lacks less than this share of what the explanation has moved so far: beyond it
+#: hardly any row has ever lost another feature
+WITHIN_REACH = 0.03
+#: the last hops stay this near, in the same two units: next to a hinge slopes turn within a thousandth of the radius
+FINE = ((0.03, 0.015), (0.009, 0.015))
 #: said where there was nothing to follow at all
 NO_SLOPE = (
     "the explanation changes and has no slope, as that of a tree: nothing can be followed, and the figure is what "
@@ -102,9 +107,15 @@ class NextFeatureAttack(Attack):
         chains = Chains(task, self.restarts, self.iterations())
         self._wave(chains, self._starts(task), sharp, scale=1.0)
         chains.keep(self.hop_restarts)
-        for hop in range(self.hops):
-            self._wave(chains, self._hop_starts(chains, hop), sharp, scale=SCALES[hop % len(SCALES)])
+        for hop, (scale, far) in enumerate(self._hops()):
+            starts = self._hop_starts(chains, hop, far)
+            self._wave(chains, starts, sharp, scale=scale, rows=within_reach(chains))
         return chains
+
+    def _hops(self) -> list[tuple[float, float]]:
+        """The first step of each hop, and how far from the end of a search it starts, coarse hops first."""
+        fine = FINE if self.hops > 2 * len(FINE) else ()
+        return [(SCALES[hop % len(SCALES)], HOP) for hop in range(self.hops - len(fine))] + [*fine]
 
     def _starts(self, task: Task) -> Tensor:
         """Where searches begin, (restarts, N, *features)."""
@@ -127,25 +138,28 @@ class NextFeatureAttack(Attack):
             points.append(task.project(task.x + rowwise(share * task.budget, task.x) * direction))
         return torch.stack(points)
 
-    def _hop_starts(self, chains: Chains, hop: int) -> Tensor:
+    def _hop_starts(self, chains: Chains, hop: int, share: float) -> Tensor:
         """Near the best point of a row and of its best searches, in turn, (hop_restarts, N, *features)."""
         task = chains.task
         numbers = row_normal(task.x, task.seed, draw=2 + hop, samples=self.hop_restarts, extra=1)
         best = chains.best
         points = []
         for number, own in enumerate(numbers):
-            far = HOP * torch.special.ndtr(own[:, -1]) * task.budget
+            far = share * torch.special.ndtr(own[:, -1]) * task.budget
             direction = task.direction(own[:, :-1].reshape(task.x.shape))
             base = chains.x[number] if number % 2 and number < len(chains.x) else best
             points.append(task.project(base + rowwise(far, task.x) * direction))
         return torch.stack(points)
 
-    def _wave(self, chains: Chains, starts: Tensor, sharp: Tensor, *, scale: float) -> None:
-        """One search from each start (count, N, *features) of a row that has features left to lose."""
+    def _wave(
+        self, chains: Chains, starts: Tensor, sharp: Tensor, *, scale: float, rows: Tensor | bool = True
+    ) -> None:
+        """One search from each start (count, N, *features) of the rows, bool (N,), with features left to lose."""
         task = chains.task
         chains.begin(len(starts))
+        wanted = (chains.precision > 0) & rows
         for kind in (True, False):
-            rows = ((sharp == kind) & (chains.precision > 0)).nonzero().squeeze(1)
+            rows = ((sharp == kind) & wanted).nonzero().squeeze(1)
             if not len(rows):
                 continue
             choices = guides(task, sharp=kind)
@@ -173,14 +187,17 @@ class NextFeatureAttack(Attack):
         previous, displaced = x, torch.zeros((), dtype=torch.int64, device=x.device)
         for step in range(self.steps + 1):
             guide = models[min(step * len(models) // self.steps, len(models) - 1)]
-            last = step == self.steps
-            evaluation = judge.evaluate(x, create_graph=guide is task.model and not last)
+            last, own = step == self.steps, guide is task.model
+            evaluation = judge.evaluate(x, create_graph=own and not last)
             lost = judge.lost(evaluation.scores.detach(), (evaluation.weakest, evaluation.strongest))
             chains.note(batch.chain, batch.rows, evaluation, lost, max(step, 1))
             if last:
                 return
             displaced = torch.maximum(displaced, torch.where(rowwise(evaluation.kept, lost), lost, 0))
-            slope = self._slope(judge, guide, evaluation, displaced, uniform)
+            if own:
+                slope = self._own_slope(task, evaluation, displaced, uniform)
+            else:
+                slope = self._guided_slope(judge, guide, evaluation.x, displaced, uniform)
             sloped = slope.flatten(start_dim=1).abs().amax(1) > 0
             chains.sloped[batch.rows[sloped]] = True
             if step == 0 and len(set(models)) == 1 and not sloped.any():
@@ -189,25 +206,27 @@ class NextFeatureAttack(Attack):
             move = MOMENTUM * (x - previous) - rowwise(length, x) * task.direction(slope)
             previous, x = x, task.project(x + move)
 
-    def _slope(
-        self, judge: Judge, guide: nn.Module, evaluation: Evaluation, displaced: Tensor, uniform: Tensor
-    ) -> Tensor:
-        """The slope of the loss by a guide, at judged iterates."""
-        task = judge.task
-        point, logits, scores = evaluation.x, evaluation.logits, evaluation.scores
-        nearest = evaluation.weakest, evaluation.strongest
+    def _own_slope(self, task: Task, evaluation: Evaluation, displaced: Tensor, uniform: Tensor) -> Tensor:
+        """The slope of the loss by the model itself, at judged iterates."""
         with torch.enable_grad():
-            if guide is not task.model:
-                point, logits = forward(guide, evaluation.x.detach())
-                attributions = self.explainer.attribute(
-                    guide, point, task.target, create_graph=True, logits=logits
-                )
-                scores = self.explainer.flatten(attributions)
-                nearest = judge.boundary(scores.detach())
-                # what the guide has displaced already has no slope left
-                displaced = torch.maximum(displaced, judge.lost(scores.detach(), nearest))
+            value = self._loss(evaluation.scores, (evaluation.weakest, evaluation.strongest), displaced, uniform)
+            value = value + (SAFE_MARGIN - log_odds(evaluation.logits, task.target)).relu()
+            return derivative(value.sum(), evaluation.x)
+
+    def _guided_slope(
+        self, judge: Judge, guide: nn.Module, x: Tensor, displaced: Tensor, uniform: Tensor
+    ) -> Tensor:
+        """The slope of the loss by a softer copy, at points x (M, *features)."""
+        target = judge.task.target
+        with torch.enable_grad():
+            point, logits = forward(guide, x.detach())
+            attributions = self.explainer.attribute(guide, point, target, create_graph=True, logits=logits)
+            scores = self.explainer.flatten(attributions)
+            nearest = judge.boundary(scores.detach())
+            # what the guide has displaced already has no slope left
+            displaced = torch.maximum(displaced, judge.lost(scores.detach(), nearest))
             value = self._loss(scores, nearest, displaced, uniform)
-            value = value + (SAFE_MARGIN - log_odds(logits, task.target)).relu()
+            value = value + (SAFE_MARGIN - log_odds(logits, target)).relu()
             return derivative(value.sum(), point)
 
     def _loss(self, scores: Tensor, nearest: tuple[Tensor, Tensor], displaced: Tensor, uniform: Tensor) -> Tensor:
@@ -223,6 +242,20 @@ class NextFeatureAttack(Attack):
         earlier = torch.where(rowwise(uniform, hinge), 1.0, EARLIER) * (place <= aim)
         weights = torch.where((place == aim) & ~rowwise(uniform, hinge), 1 + EARLIER, earlier)
         return (weights * hinge).flatten(start_dim=1).sum(1)
+
+
+def within_reach(chains: Chains) -> Tensor:
+    """The rows whose next feature may still be displaced, bool (N,), and those that nothing has moved."""
+    task = chains.task
+    after = Judge(task).evaluate(chains.best).scores.detach()
+    change = (_shares(after) - _shares(task.before)).abs().sum(-1)
+    change = change.mean(1) if change.ndim > 1 else change
+    return (chains.gap < WITHIN_REACH * change) | (change <= negligible(change.dtype))
+
+
+def _shares(scores: Tensor) -> Tensor:
+    """Explanations (N, ..., n) whose magnitudes sum to 1."""
+    return scores / scores.abs().sum(-1, keepdim=True).clamp_min(negligible(scores.dtype))
 
 
 def check_starts(starts: Tensor | None, x: Tensor | None = None) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from r2et.attacks.attack import ATTACKS, Attack
 from r2et.attacks.best import Best
-from r2et.attacks.boundary import BoundaryAttack, BoundaryLoss
+from r2et.attacks.boundary import BoundaryAttack
 from r2et.attacks.judge import Judge
 from r2et.attacks.minimal import MinimalFlip
 from r2et.attacks.next_feature import NextFeatureAttack, check_starts
@@ -31,11 +31,9 @@ EFFORT: dict[str, tuple[int, int, int]] = {
 #: of version 2: steps, restarts, hops and searches that hop; draws and rounds without gradients
 SEARCHES: dict[str, tuple[int, int, int, int, int, int]] = {
     "fast": (20, 4, 1, 2, 50, 5),
-    "standard": (50, 24, 4, 12, 1000, 20),
-    "thorough": (100, 64, 8, 32, 2000, 50),
+    "standard": (25, 64, 8, 24, 1000, 20),
+    "thorough": (50, 128, 16, 48, 2000, 50),
 }
-#: of BoundaryAttack in version 2, where it is a member
-LOSSES: tuple[BoundaryLoss, ...] = ("hinge", "soft")
 #: softplus sharpness of the surrogates of piecewise-linear nets
 BETAS: dict[str, tuple[float, ...]] = {
     "fast": (10.0,),
@@ -49,7 +47,7 @@ BETAS: dict[str, tuple[float, ...]] = {
 class WorstCase(Attack):
     """For each input the lowest P@k that a fixed set of attacks finds.
 
-    Version 2 is NextFeatureAttack, RandomSearchAttack, BoundaryAttack (both losses, not with "fast") and, for rows
+    Version 2 is NextFeatureAttack, RandomSearchAttack, BoundaryAttack (its hinge, not with "fast") and, for rows
     that none has flipped, MinimalFlip; all radii of a call are searched together. Version 1, of older records, is
     ERAttack, MSEAttack, BoundaryAttack (both losses, several surrogates and restarts) and MinimalFlip. Rows that
     have lost all of their top-k features are not attacked again.
@@ -159,7 +157,7 @@ class WorstCase(Attack):
         recipe: list[Attack] = [search, RandomSearchAttack(**self._shared, steps=draws, rounds=rounds)]
         if self.budget != "fast":
             # at small radii steps that adapt find a feature here and there that many starts miss
-            recipe += [BoundaryAttack(**self._shared, steps=EFFORT[self.budget][1], loss=loss) for loss in LOSSES]
+            recipe.append(BoundaryAttack(**self._shared, steps=EFFORT[self.budget][1], loss="hinge"))
         return [*recipe, *self._nearest()]
 
     def _nearest(self) -> list[Attack]:

@@ -32,7 +32,7 @@ HOP = 0.3
 #: a row hops while its next feature lacks less than this share of what the explanation has moved so far: beyond it
 #: hardly any row has ever lost another feature
 WITHIN_REACH = 0.03
-#: the last hops stay this near, in the same two units: next to a hinge slopes turn within a thousandth of the radius
+#: the same two of the last hops, which stay near: next to a hinge slopes turn within a thousandth of the radius
 FINE = ((0.03, 0.015), (0.009, 0.015))
 #: said where there was nothing to follow at all
 NO_SLOPE = (

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from r2et import Domain
-from r2et.attacks import BoundaryAttack, NextFeatureAttack
+from r2et.attacks import BoundaryAttack, NextFeatureAttack, next_feature
+from r2et.attacks.chains import Chains
 from r2et.attacks.judge import Judge
 from r2et.attacks.task import Task
 from r2et.errors import InputError
@@ -121,3 +122,57 @@ def test_starts_that_are_no_inputs(starts):
 def test_starts_of_another_shape():
     with pytest.raises(InputError, match=r"\(M, 6\) of inputs, got one of shape \(3, 5\)"):
         NextFeatureAttack(k=2, radius=1.0, starts=torch.zeros(3, 5))(mlp(), normal(2, 6))
+
+
+def searched(attack, model, x):
+    """What the searches of a call have found before the first hop."""
+    task = Task.prepare(attack, model, x)
+    chains = Chains(task, attack.restarts, attack.iterations())
+    attack._wave(chains, attack._starts(task), torch.ones(len(x), dtype=torch.bool), scale=1.0)
+    return chains
+
+
+def test_the_gap_is_what_the_next_feature_has_to_close():
+    """By the ranks of the best point itself: the weakest of the features that are left, and the next newcomer."""
+    model, x = trained("softplus")
+    chains = searched(NextFeatureAttack(k=8, radius=0.3, steps=10, restarts=4), model, x[:12])
+    judge = Judge(chains.task)
+    evaluation = judge.evaluate(chains.best)
+    for row, gap in enumerate(chains.gap.tolist()):
+        scores, salient = evaluation.scores[row].detach(), set(chains.task.salient[row].tolist())
+        inside = sorted(float(scores[i]) for i in salient)
+        outside = sorted((float(scores[i]) for i in range(len(scores)) if i not in salient), reverse=True)
+        lost = round(8 * (1 - float(evaluation.precision[row])))
+        assert gap == pytest.approx((inside[lost] - outside[lost]) / float(scores.sum()), abs=2e-5)
+
+
+def test_most_of_what_hops_gain_comes_from_rows_within_reach(monkeypatch):
+    model, x = trained("relu")
+    attack = NextFeatureAttack(k=8, radius=1.0, steps=15, restarts=6, hops=5, hop_restarts=6)
+    reach = next_feature.within_reach(searched(attack, model, x))
+    assert 0.1 < float(reach.double().mean()) < 0.9
+    usual = attack(model, x).precision
+    monkeypatch.setattr(next_feature, "WITHIN_REACH", torch.inf)
+    everywhere = attack(model, x).precision
+    # the control: without any hop less is displaced
+    monkeypatch.setattr(next_feature, "WITHIN_REACH", -torch.inf)
+    nowhere = attack(model, x).precision
+    gained = float((nowhere - everywhere).mean())
+    assert gained > 0.01
+    assert float((nowhere - usual).mean()) > 0.5 * gained
+
+
+def test_a_row_that_nothing_has_moved_hops():
+    """A flat explanation has no gap to compare with a change: it is searched on."""
+    model = nn.Sequential(nn.Linear(6, 2)).double()
+    chains = searched(NextFeatureAttack(k=2, radius=0.1, steps=3, restarts=2), model, normal(4, 6, seed=1))
+    assert next_feature.within_reach(chains).all()
+
+
+def test_the_last_hops_are_fine():
+    hops = NextFeatureAttack(k=2, radius=1.0, hops=8)._hops()
+    assert len(hops) == 8
+    assert hops[:4] == [(scale, next_feature.HOP) for scale in next_feature.SCALES]
+    assert tuple(hops[-2:]) == next_feature.FINE
+    assert NextFeatureAttack(k=2, radius=1.0, hops=2)._hops() == hops[:2]
+    assert NextFeatureAttack(k=2, radius=1.0, hops=0)._hops() == []

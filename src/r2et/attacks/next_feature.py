@@ -29,8 +29,8 @@ MOMENTUM = 0.3
 SCALES = (0.3, 0.6, 0.15, 1.0)
 #: a hop starts up to this far from where a search has ended, as a share of the radius
 HOP = 0.3
-#: a row hops while its next feature lacks less than this share of what the explanation has moved so far: most of what
-#: hops gain comes from these rows, half of all (looked at on test rows of Adult and Bank: 62 of 71, 22 of 24)
+#: a row hops while its next feature lacks less than this share of what the explanation has moved so far: most of
+#: what hops gain comes from these rows, half of all (looked at on test rows of Adult and Bank: 62 of 71, 22 of 24)
 WITHIN_REACH = 0.03
 #: the same two of the last hops, which stay near: next to a hinge slopes turn within a thousandth of the radius
 FINE = ((0.03, 0.015), (0.009, 0.015))

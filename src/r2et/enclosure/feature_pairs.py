@@ -50,6 +50,11 @@ class FeaturePairs:
         ties = tie.flatten(1).repeat(1, len(gaps))
         return FeaturePairs(top, rest, sign, torch.stack(gaps, 1).flatten(1) - ties, ties, not signed)
 
+    def only(self, rows: Tensor) -> "FeaturePairs":
+        """The functionals of some inputs, by their numbers (M,)."""
+        parts = (part[rows] for part in (self.top, self.rest, self.sign, self.values, self.ties))
+        return FeaturePairs(*parts, self.both)
+
     def select(self, numbers: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """i, a, j, b of functionals by number (N, D), each (N, D)."""
         k, others = self.top.shape[1], self.rest.shape[1]

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from r2et import ranking
-from r2et.certificates import certify
-from r2et.certificates import deterministic
+from r2et.certificates import certify, deterministic
 from r2et.certificates.deterministic import geometric, grid, order_radii, other_classes
 from r2et.certificates.integral import crossing
 from r2et.enclosure import Smooth, extract, register
@@ -223,7 +222,7 @@ def test_the_grid_ends_beyond_the_first_order_radius():
 
 
 def flat():
-    """A gap that hardly moves at x and closes at a known distance: its first-order radius is 1000 times too far."""
+    """A gap that hardly moves at x and closes at a known distance, far below its first-order radius."""
     start, end, v = -10.0, -1.0, 4.0
     w = torch.tensor([0.6, 1.6, 0.9], dtype=torch.float64)
     slope = torch.tensor([v / (1 + math.exp(-end)), 0.0, -9.0], dtype=torch.float64)

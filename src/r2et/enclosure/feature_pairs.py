@@ -52,8 +52,8 @@ class FeaturePairs:
 
     def only(self, rows: Tensor) -> "FeaturePairs":
         """The functionals of some inputs, by their numbers (M,)."""
-        parts = (part[rows] for part in (self.top, self.rest, self.sign, self.values, self.ties))
-        return FeaturePairs(*parts, self.both)
+        values, ties = self.values[rows], self.ties[rows]
+        return FeaturePairs(self.top[rows], self.rest[rows], self.sign[rows], values, ties, self.both)
 
     def select(self, numbers: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """i, a, j, b of functionals by number (N, D), each (N, D)."""
@@ -64,6 +64,14 @@ class FeaturePairs:
         a = self.sign.gather(1, salient)
         b = torch.where(second == 0, -1.0, 1.0).to(a)
         return self.top.gather(1, salient), a, self.rest.gather(1, rest), b
+
+    def at(self, rows: Tensor, numbers: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """i, a, j, b of functionals by input and number (F,), each (F,)."""
+        k, others = self.top.shape[1], self.rest.shape[1]
+        salient = numbers // others % k
+        a = self.sign[rows, salient]
+        b = torch.where(numbers // (others * k) == 0, -1.0, 1.0).to(a)
+        return self.top[rows, salient], a, self.rest[rows, numbers % others], b
 
     def limits(self, radii: Tensor) -> Tensor:
         """Radii below which at most 0, 1, ... k - 1 features are displaced, (N, k), from radii (N, D).

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from r2et.certificates import dual_bounds
-from r2et.certificates.dual_bounds import Terms, ascended, started
+from r2et.certificates.dual_bounds import Terms, ascended, snapped, started
 from r2et.enclosure.activations import activation
 from tests.models_with_answers import generator
 
@@ -141,3 +141,9 @@ def test_a_bound_that_is_not_a_number_proves_nothing():
     terms = ugly(nn.Tanh(), "plain", count=4)
     broken = replace(terms, constant=torch.full_like(terms.constant, torch.nan))
     assert not (ascended(broken, started(broken), 5).value > 0).any()
+
+
+def test_snapped_numbers_forget_their_last_digits():
+    drawn = torch.randn(1000, generator=generator(0), dtype=torch.float64)
+    assert torch.equal(snapped(drawn * (1 + 1e-15)), snapped(drawn))
+    assert torch.allclose(snapped(drawn), drawn, rtol=1e-6)

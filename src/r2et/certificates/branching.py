@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from r2et.certificates.dual_bounds import Proof, Terms, ascended
+from r2et.certificates.dual_bounds import Proof, Terms, ascended, snapped
 
 #: steps of ascent on a new branch
 STEPS = 8
@@ -78,7 +78,7 @@ def _where_to_cut(terms: Terms, slopes: Tensor) -> tuple[Tensor, Tensor]:
     low, high = terms.low.gather(1, neuron), terms.high.gather(1, neuron)
     between = (bound.places.gather(1, neuron) + bound.moves.gather(1, neuron)) / 2
     least = AT_LEAST * (high - low)
-    return neuron, torch.minimum(torch.maximum(between, low + least), high - least)
+    return neuron, snapped(torch.minimum(torch.maximum(between, low + least), high - least))
 
 
 def _at(proof: Proof, rows: Tensor) -> Proof:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from r2et.certificates.branching import branched
-from r2et.certificates.dual_bounds import Terms, ascended, started
+from r2et.certificates.dual_bounds import Terms, ascended, snapped, started
 from r2et.enclosure.activations import INFLATION
 from r2et.enclosure.attributions import Attributions
 from r2et.enclosure.ball import Ball
@@ -228,7 +228,7 @@ class _Search:
         order = torch.arange(limits.shape[1], dtype=limits.dtype, device=limits.device)
         which = ((100 * doubt).round() - order / (2 * len(order))).argmax(1, keepdim=True)
         most = doubt.gather(1, which)
-        return torch.where(most > CLOSE, trial.gather(1, which), 0.0).squeeze(1)
+        return snapped(torch.where(most > CLOSE, trial.gather(1, which), 0.0).squeeze(1))
 
 
 def _along_the_curve(limits: Tensor, share: float) -> Tensor:
@@ -237,4 +237,4 @@ def _along_the_curve(limits: Tensor, share: float) -> Tensor:
     start = share * torch.where(usable, limits, torch.inf).amin(1, keepdim=True)
     end = BEYOND * torch.where(usable, limits, 0.0).amax(1, keepdim=True)
     shares = torch.arange(1, CURVE + 1, dtype=limits.dtype, device=limits.device) / CURVE
-    return torch.where(usable.any(1, keepdim=True), start * (end / start) ** shares, 0.0)
+    return snapped(torch.where(usable.any(1, keepdim=True), start * (end / start) ** shares, 0.0))

@@ -141,7 +141,7 @@ def started(terms: Terms) -> Proof:
     """The best of three guesses of the multipliers: from end to end, at x, and between the two."""
     chord, tangent = terms.chord(), terms.tangent()
     proof: Proof | None = None
-    for slopes in (chord, (chord + tangent) / 2, tangent):
+    for slopes in map(snapped, (chord, (chord + tangent) / 2, tangent)):
         bound = terms.bound(slopes)
         proof = _better(proof, bound, slopes)
     assert proof is not None
@@ -168,10 +168,20 @@ def ascended(terms: Terms, proof: Proof, steps: int) -> Proof:
         uphill = bound.moves - bound.places
         size = (uphill.square() * metric).sum(1)
         length = (TARGET * now.reached - bound.value) / size.clamp_min(1e-300) / (1 + number / 16)
-        current = (current + length.unsqueeze(1) * uphill * metric)[rest]
+        current = snapped(current + length.unsqueeze(1) * uphill * metric)[rest]
         chosen, part = chosen[rest], part.only(rest)
         now = Proof(now.value[rest], now.slopes[rest], now.reached[rest])
     return Proof(value, slopes, reached)
+
+
+def snapped(values: Tensor) -> Tensor:
+    """The nearest numbers of single precision, in double precision.
+
+    Sums of a row differ in their last digits with the number of rows beside it, and steps of an ascent amplify
+    that until another functional is proven. Multipliers and trial radii may be any: on a coarser grid they are the
+    same ones again.
+    """
+    return values.float().to(values.dtype)
 
 
 def _better(before: Proof | None, bound: Bound, slopes: Tensor) -> Proof:

@@ -232,18 +232,18 @@ def flat():
 def test_radii_of_a_flat_model_come_from_a_geometric_grid(monkeypatch):
     model, exact = flat()
     x, signed = torch.zeros(1, 3, dtype=torch.float64), Gradient(reduce="signed")
-    radius = float(certify(model, x, 1, explainer=signed).radius)
+    radius = float(certify(model, x, 1, explainer=signed, method="integral").radius)
     assert 0.9 * exact < radius <= exact
     monkeypatch.setattr(deterministic, "LAYINGS", 0)
-    assert float(certify(model, x, 1, explainer=signed).radius) < 0.7 * exact
+    assert float(certify(model, x, 1, explainer=signed, method="integral").radius) < 0.7 * exact
 
 
 def test_a_row_gets_its_grid_whatever_its_neighbours_need():
     model = flat()[0]
     x = torch.tensor([[0.0, 0.0, 0.0], [4.0, 3.0, 0.0], [-3.0, 0.0, 1.0]], dtype=torch.float64)
-    together = certify(model, x, 1, explainer=Gradient(reduce="signed")).limits
+    together = certify(model, x, 1, explainer=Gradient(reduce="signed"), method="integral").limits
     for row in range(len(x)):
-        alone = certify(model, x[row : row + 1], 1, explainer=Gradient(reduce="signed")).limits
+        alone = certify(model, x[row : row + 1], 1, explainer=Gradient(reduce="signed"), method="integral").limits
         assert torch.allclose(alone[0], together[row], rtol=1e-9)
 
 

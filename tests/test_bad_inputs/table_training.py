@@ -211,7 +211,7 @@ TRAINING = [
     row("models.Additive: beta", lambda: models.Additive(4, 2, beta=NAN), "beta=nan"),
     row("models.Additive: huge", lambda: models.Additive(10**6, 2, units=10**6), "smaller"),
     row("models.Additive: columns", lambda: models.Additive.from_rows(X, 2, columns=3), "columns", "3"),
-    row("models.Additive: rows", lambda: models.Additive.from_rows([1, 2], 2), "[1, 2]"),
+    row("models.Additive: rows", lambda: models.Additive.from_rows([1, 2], 2), "list"),
     row("models.CNN: size", lambda: models.CNN(1, 4, 2), "size=4", "10 pixels"),
     row("models.CNN: filters", lambda: models.CNN(1, 12, 2, filters="ab"), "filters='ab'"),
     row("models.CNN: huge", lambda: models.CNN(1, 10**6, 2), "smaller"),

@@ -5,12 +5,14 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from r2et.certificates.additive import AdditiveLimits
 from r2et.certificates.certificate import Certificate, in_words
 from r2et.certificates.deterministic import deterministic_radii, order_radii, other_classes
 from r2et.certificates.first_order import estimate
 from r2et.certificates.piecewise import piecewise_radii
 from r2et.certificates.smoothing import Smoothing, count_within
 from r2et.domain import Domain, Reach, Threat, under_threat
+from r2et.enclosure.additive import why_not_additive
 from r2et.enclosure.network import Network
 from r2et.enclosure.problems import Problem, Reading, why_not
 from r2et.errors import InputError, ModelError
@@ -21,7 +23,7 @@ from r2et.numerics.values import check_choice, check_chunk_size, check_flag, che
 from r2et.progress import progress_bar
 from r2et.scores import checked_target
 
-Method = Literal["auto", "deterministic", "piecewise", "smoothing", "first-order"]
+Method = Literal["auto", "additive", "deterministic", "piecewise", "smoothing", "first-order"]
 
 METHODS = {"deterministic": deterministic_radii, "piecewise": piecewise_radii}
 
@@ -50,9 +52,10 @@ def certify(
         x: (N, *features).
         k: size of the salient set.
         explainer: None = Gradient. The certificate is about this explanation or it is not given.
-        method: "auto" takes "deterministic" for smooth networks and "piecewise" for ReLU-like ones. What has to be
-            asked for: `Smoothing(...)` (any model, but about a smoothed explanation; "smoothing" is short for its
-            defaults) and "first-order" (an estimate).
+        method: "auto" takes "additive" (exact) where columns do not interact, "deterministic" for other smooth
+            networks and "piecewise" for ReLU-like ones. What has to be asked for: `Smoothing(...)` (any model,
+            but about a smoothed explanation; "smoothing" is short for its defaults) and "first-order" (an
+            estimate).
         target: the class that is explained, int64 (N,); None = the predicted class. It is held fixed.
         prediction: certify also that the predicted class does not change.
         domain: what exists. Bounds and whole steps are not used: the certificate holds beyond them too.
@@ -175,12 +178,17 @@ def _enclosed(
     check_logits(logits, len(x))
     target = checked_target(target, logits)
     reading = Reading.of(model, x, explainer, reach.movable)
-    chosen, reasons = _choose(reading.network, method)
+    not_additive = why_not_additive(reading.network, reading.explainer, logits.shape[1])
+    chosen, reasons = _choose(reading.network, method, not_additive)
+    additive = AdditiveLimits(reading.network, reading.explainer)
     limits, tops, held = [], [], []
     with progress_bar("certify", len(x), progress) as advance, torch.no_grad():
-        for problem in reading.problems(x, target, k, chunk_size):
-            radii = METHODS[chosen](problem.attributions, problem.pairs)
-            own = problem.pairs.limits(radii)
+        problems = reading.plain_problems if chosen == "additive" else reading.problems
+        for problem in problems(x, target, k, chunk_size):
+            if chosen == "additive":
+                own = additive(problem)
+            else:
+                own = problem.pairs.limits(METHODS[chosen](problem.attributions, problem.pairs))
             if explainer.score == "margin":
                 own = torch.minimum(own, _runner_up_radius(problem).unsqueeze(1))
             if prediction:
@@ -215,8 +223,12 @@ def _prediction_radius(problem: Problem) -> Tensor:
     return order_radii(problem.attributions.network, problem.attributions.x, problem.logits, above)
 
 
-def _choose(network: Network, method: Method) -> tuple[str, dict[str, str]]:
+def _choose(network: Network, method: Method, not_additive: str | None) -> tuple[str, dict[str, str]]:
     """The method for a network, and why not the others."""
+    if not_additive is None and method in ("auto", "additive"):
+        return "additive", {"smoothing": _ABOUT_ANOTHER, "first-order": _NOT_SOUND}
+    if method == "additive":
+        raise InputError(f'method="additive" does not apply: {not_additive}; use "auto"')
     kinds = {layer.name: type(layer.activation).__name__ for layer in network.layers}
     curved = [layer.name for layer in network.layers if layer.activation and layer.activation.smooth]
     kinked = [layer.name for layer in network.layers if layer.activation and not layer.activation.smooth]

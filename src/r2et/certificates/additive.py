@@ -23,9 +23,11 @@ from r2et.errors import ModelError
 from r2et.explainers import ColumnEffects, Explainer
 
 #: cells of thresholds between two attributions at first, and into how many parts a cell is cut
-FIRST, PARTS = 4, 6
-#: how many cells are cut, and how often, for the radius of the whole list and for those of parts of it
-WHOLE, PART = (6, 5), (2, 2)
+FIRST, PARTS = 3, 6
+#: how many cells are cut, and how often: at first, and for radii that are not yet within a share of the truth
+QUICK, THOROUGH, CLOSE = (2, 3), (10, 5), 1e-4
+#: the same for parts of a list
+PART = (2, 1)
 #: entries of tables that are kept for the rows that are worked on together
 ENTRIES_AT_ONCE = 2**21
 #: farther than that, differences of scores are made of rounding
@@ -77,8 +79,8 @@ class AdditiveLimits:
             row, column = apart.nonzero()[0].tolist()
             raise ModelError(
                 f"the model gives attribution {column} of input {row} the value "
-                f"{float(values[row, column]):.6g}, its layers, one by one, {float(gradient[row, column]):.6g}: its "
-                'backward pass is another one; use method="smoothing"'
+                f"{float(values[row, column]):.6g}, its layers, one by one, {float(gradient[row, column]):.6g}: "
+                'its backward pass is another one; use method="smoothing"'
             )
         return of_slopes + TIE * values.abs()
 
@@ -179,6 +181,11 @@ class _Moves:
     still: tuple[Tensor, Tensor]
     sides: tuple[Passages, ...]
 
+    def of_rows(self, rows: Tensor) -> "_Moves":
+        """Of some rows, by their numbers."""
+        members, others = (part[rows] for part in self.still)
+        return _Moves(self.member[rows], (members, others), tuple(side.of_rows(rows) for side in self.sides))
+
 
 def _search(lists: _Lists, moves: _Moves, most: int) -> Tensor:
     """Lower bounds of the squared length that displaces q = 1..most columns, (N, most)."""
@@ -194,14 +201,26 @@ def _search(lists: _Lists, moves: _Moves, most: int) -> Tensor:
     levels = torch.cat([inner, breaks[:, -1:]], 1)
     begin, end = levels[:, :-1], levels[:, 1:]
     costs = _costs(moves, levels[:, None], q)
-    bounds = []
-    for part, effort in ((slice(0, 1), WHOLE), (slice(1, most), PART)):
-        if part.start < most:
-            begins, ends = (entry.unsqueeze(1).expand_as(costs)[:, part] for entry in (begin, end))
-            cells = _Cells(begins, ends, costs[:, part])
-            bounds.append(_refined(moves, bound[:, part], cells, q[part], effort))
+    begin, end = (part.unsqueeze(1).expand_as(costs) for part in (begin, end))
+    cells = _Cells(begin, end, costs)
+    bounds = [_whole(moves, bound[:, :1], cells.part(slice(0, 1)), q[:1])]
+    if most > 1:
+        bounds.append(_refined(moves, bound[:, 1:], cells.part(slice(1, most)), q[1:], PART)[0])
     # where nothing has to move
     return torch.where(strongest < weakest, torch.cat(bounds, 1), 0.0)
+
+
+def _whole(moves: _Moves, bound: Tensor, cells: "_Cells", q: Tensor) -> Tensor:
+    """The bound for one column, (N, 1): rows for which a quick search leaves something open get a thorough one."""
+    quick, at = _refined(moves, bound, cells, q, QUICK)
+    above, below = (at.nextafter(at.new_tensor(far)) for far in (torch.inf, -torch.inf))
+    reached = torch.minimum(bound, _together(moves, _squares(moves, at), (above, below), q)[:, 0])
+    rows = (~(quick >= (1 - CLOSE) * reached)).flatten().nonzero().flatten()
+    if not len(rows):
+        return quick
+    some = _Cells(*(part[rows] for part in cells))
+    thorough, _ = _refined(moves.of_rows(rows), bound[rows], some, q, THOROUGH)
+    return quick.index_copy(0, rows, torch.maximum(thorough, quick[rows]))
 
 
 class _Cells(NamedTuple):
@@ -211,9 +230,15 @@ class _Cells(NamedTuple):
     end: Tensor
     costs: Tensor
 
+    def part(self, which: slice) -> "_Cells":
+        """Those of some q."""
+        return _Cells(*(entry[:, which] for entry in self))
 
-def _refined(moves: _Moves, bound: Tensor, cells: _Cells, q: Tensor, effort: tuple[int, int]) -> Tensor:
-    """Lower bounds (N, Q), at most `bound`, from cells that are cut into smaller ones."""
+
+def _refined(
+    moves: _Moves, bound: Tensor, cells: _Cells, q: Tensor, effort: tuple[int, int]
+) -> tuple[Tensor, Tensor]:
+    """Lower bounds (N, Q), at most `bound`, by cutting cells into smaller ones, and the cheapest thresholds."""
     shares = torch.linspace(0, 1, PARTS + 1, dtype=bound.dtype, device=bound.device)
     most, rounds = effort
     for _ in range(rounds):
@@ -228,7 +253,8 @@ def _refined(moves: _Moves, bound: Tensor, cells: _Cells, q: Tensor, effort: tup
         own = q.expand(-1, count * PARTS).flatten().unsqueeze(0)
         costs = _costs(moves, levels.flatten(1, 2), own).reshape(*levels.shape[:2], -1)
         cells = _Cells(levels[..., :-1].flatten(2), levels[..., 1:].flatten(2), costs)
-    return torch.minimum(bound, cells.costs.amin(2))
+    least, place = cells.costs.min(2)
+    return torch.minimum(bound, least), cells.begin.gather(2, place.unsqueeze(2)).squeeze(2)
 
 
 def _costs(moves: _Moves, levels: Tensor, q: Tensor) -> Tensor:

@@ -45,6 +45,11 @@ class Passages:
         low.scatter_(2, own.unsqueeze(2), torch.minimum(here, last).nan_to_num(nan=-torch.inf).unsqueeze(2))
         return Passages(table, x, here, column, function, low.cummin(2).values.neg_())
 
+    def of_rows(self, rows: Tensor) -> "Passages":
+        """Of some rows, by their numbers."""
+        parts = (part[rows] for part in (self.x, self.here, self.column, self.function, self.falling))
+        return Passages(self.table, *parts)
+
     def distance(self, level: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """To levels (N, m, L): distances, the cells in which they are reached, and whether inside of them."""
         cells = self.falling.shape[2]

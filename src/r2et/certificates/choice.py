@@ -6,6 +6,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from r2et.certificates.additive import AdditiveLimits
 from r2et.certificates.certificate import Certificate, in_words
 from r2et.certificates.combined import FAMILIES, combined
 from r2et.certificates.deterministic import order_radii, other_classes
@@ -13,6 +14,7 @@ from r2et.certificates.dual import why_not_dual
 from r2et.certificates.first_order import estimate
 from r2et.certificates.smoothing import Smoothing, count_within
 from r2et.domain import Domain, Reach, Threat, under_threat
+from r2et.enclosure.additive import why_not_additive
 from r2et.enclosure.network import Network
 from r2et.enclosure.problems import Problem, Reading, why_not
 from r2et.errors import InputError, ModelError
@@ -23,7 +25,9 @@ from r2et.numerics.values import check_choice, check_chunk_size, check_count, ch
 from r2et.progress import progress_bar
 from r2et.scores import checked_target
 
-Method = Literal["auto", "deterministic", "piecewise", "integral", "intervals", "dual", "smoothing", "first-order"]
+Method = Literal[
+    "auto", "additive", "deterministic", "piecewise", "integral", "intervals", "dual", "smoothing", "first-order"
+]
 
 _ABOUT_ANOTHER = "it certifies frequencies under noise, which is another explanation; ask for it by name"
 _NOT_SOUND = "it is an estimate, not a certificate; ask for it by name"
@@ -52,11 +56,12 @@ def certify(
         x: (N, *features).
         k: size of the salient set.
         explainer: None = Gradient. The certificate is about this explanation or it is not given.
-        method: "auto" takes "deterministic" for smooth networks and "piecewise" for ReLU-like ones. Both take the
-            largest radius of all bounds that apply, which are methods too: "integral" (smooth) or "intervals"
-            (ReLU-like) of enclosures on growing balls, and "dual" for networks of one hidden layer. What has to
-            be asked for: `Smoothing(...)` (any model, but about a smoothed explanation; "smoothing" is short for
-            its defaults) and "first-order" (an estimate).
+        method: "auto" takes "additive" (exact) where columns do not interact, "deterministic" for other smooth
+            networks and "piecewise" for ReLU-like ones. The last two take the largest radius of all bounds that
+            apply, which are methods too: "integral" (smooth) or "intervals" (ReLU-like) of enclosures on growing
+            balls, and "dual" for networks of one hidden layer. What has to be asked for: `Smoothing(...)` (any
+            model, but about a smoothed explanation; "smoothing" is short for its defaults) and "first-order" (an
+            estimate).
         target: the class that is explained, int64 (N,); None = the predicted class. It is held fixed.
         prediction: certify also that the predicted class does not change.
         radii: bound P@k at these radii, which is closer and cheaper than a search for the radius itself where
@@ -200,15 +205,22 @@ def _enclosed(
     check_logits(logits, len(x))
     target = checked_target(target, logits)
     reading = Reading.of(model, x, explainer, reach.movable)
-    family, reasons = _choose(reading.network, method)
-    obstacle = why_not_dual(reading.network, explainer)
-    if obstacle is not None and reading.network.layers:
-        reasons["dual"] = obstacle
-    bounds = combined(reading.network, reading.explainer, method=method, family=family, radii=radii, budget=budget)
+    not_additive = why_not_additive(reading.network, reading.explainer, logits.shape[1])
+    family, reasons = _choose(reading.network, method, not_additive)
+    bounds = None
+    if family != "additive":
+        obstacle = why_not_dual(reading.network, explainer)
+        if obstacle is not None and reading.network.layers:
+            reasons["dual"] = obstacle
+        bounds = combined(
+            reading.network, reading.explainer, method=method, family=family, radii=radii, budget=budget
+        )
+    limits_of = AdditiveLimits(reading.network, reading.explainer) if bounds is None else bounds.limits
+    problems = reading.plain_problems if bounds is None else reading.problems
     limits, tops, held = [], [], []
     with progress_bar("certify", len(x), progress) as advance, torch.no_grad():
-        for problem in reading.problems(x, target, k, chunk_size):
-            own = problem.pairs.limits(bounds.of(problem))
+        for problem in problems(x, target, k, chunk_size):
+            own = limits_of(problem)
             if explainer.score == "margin":
                 own = torch.minimum(own, _runner_up_radius(problem).unsqueeze(1))
             if prediction:
@@ -220,8 +232,8 @@ def _enclosed(
     return Certificate(
         limits=torch.cat(limits),
         method=method if method in (*FAMILIES.values(), "dual") else family,
-        methods=bounds.parts,
-        radii=bounds.radii if bounds.only_at_radii else None,
+        methods=(family,) if bounds is None else bounds.parts,
+        radii=bounds.radii if bounds is not None and bounds.only_at_radii else None,
         explanation=_explained_by(explainer),
         assumptions=_assumptions(explainer, reach, prediction=prediction),
         reasons=reasons,
@@ -245,8 +257,12 @@ def _prediction_radius(problem: Problem) -> Tensor:
     return order_radii(problem.attributions.network, problem.attributions.x, problem.logits, above)
 
 
-def _choose(network: Network, method: Method) -> tuple[str, dict[str, str]]:
+def _choose(network: Network, method: Method, not_additive: str | None) -> tuple[str, dict[str, str]]:
     """The method for a network, and why not the others."""
+    if not_additive is None and method in ("auto", "additive"):
+        return "additive", {"smoothing": _ABOUT_ANOTHER, "first-order": _NOT_SOUND}
+    if method == "additive":
+        raise InputError(f'method="additive" does not apply: {not_additive}; use "auto"')
     kinds = {layer.name: type(layer.activation).__name__ for layer in network.layers}
     curved = [layer.name for layer in network.layers if layer.activation and layer.activation.smooth]
     kinked = [layer.name for layer in network.layers if layer.activation and not layer.activation.smooth]

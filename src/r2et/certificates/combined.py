@@ -50,6 +50,10 @@ class Combined:
         known = ENCLOSURES[self.parts[0]](attributions, pairs)
         return dual_radii(attributions, pairs, known, budget=self.budget) if "dual" in self.parts else known
 
+    def limits(self, problem: Problem) -> Tensor:
+        """Radii below which at most 0, 1, ... k - 1 features are displaced, (N, k)."""
+        return problem.pairs.limits(self.of(problem))
+
     @property
     def only_at_radii(self) -> bool:
         """Whether limits are known at the asked radii alone: then the dual bound decides, without a search."""

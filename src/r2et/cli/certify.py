@@ -22,7 +22,9 @@ def certify(
     options: SubjectOptions,
     method: Annotated[
         str,
-        typer.Option(help="auto, deterministic, piecewise, integral, intervals, dual, smoothing or first-order."),
+        typer.Option(
+            help="auto, additive, deterministic, piecewise, integral, intervals, dual, smoothing or first-order."
+        ),
     ] = "auto",
     prediction: Annotated[
         bool, typer.Option("--prediction", help="Certify also that the predicted class stays.")

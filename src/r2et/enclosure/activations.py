@@ -162,7 +162,7 @@ class Softplus(Smooth):
             return place, -place
 
         super().__init__(lambda z: F.softplus(z, beta, threshold), slope, curvature, (), (0.0,), places=places)
-        self.switch = threshold / beta
+        self.beta, self.switch = beta, threshold / beta
         below = torch.tensor(-threshold, dtype=torch.float64)
         # log(1 + exp(-threshold)), also where that overflows
         self.value_jump = float(torch.logaddexp(below, torch.zeros_like(below))) / beta

@@ -64,9 +64,9 @@ def certify(
             estimate).
         target: the class that is explained, int64 (N,); None = the predicted class. It is held fixed.
         prediction: certify also that the predicted class does not change.
-        radii: bound P@k at these radii, which is mostly closer and cheaper than a search for the radius itself
-            where the dual bound applies; it is known at these radii then, and between two of them what holds at
-            the next larger one. None = search.
+        radii: bound P@k at these radii, cheaper than a search for the radius itself where the dual bound applies,
+            and mostly closer with two classes, often not with more; it is known at these radii then, and between
+            two of them what holds at the next larger one. None = search.
         budget: into how many more parts the dual bound may cut the ball for each functional that it leaves open;
             each costs about as much as the bound itself. None = 2 at given radii, and none in a search.
         domain: what exists. Bounds and whole steps are not used: the certificate holds beyond them too.

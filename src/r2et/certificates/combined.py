@@ -79,7 +79,7 @@ def combined(
     elif obstacle is not None:
         parts = (FAMILIES[family],)
     else:
-        # at given radii the dual bound alone decides nearly all that any of them does
+        # at given radii the dual bound alone decides nearly all that any of them does, for two classes
         parts = ("dual",) if method == "dual" or asked is not None else (FAMILIES[family], "dual")
     usual = 0 if asked is None else BUDGET
     return Combined(parts, asked, usual if budget is None else int(budget))

@@ -324,3 +324,21 @@ def test_sag_that_is_left_out_is_caught(monkeypatch):
     assert (certify(model, x, 1).radius <= by_brute_force(model, x)).all()
     monkeypatch.setattr("r2et.enclosure.additive._Column.sag", lambda self, edges: torch.zeros(2, len(edges) - 1))
     assert (certify(model, x, 1).radius > by_brute_force(model, x)).any()
+
+
+def test_the_exact_one_comes_before_bounds_which_stay_below_it():
+    model, x = net(4, seed=5), normal(8, 4, seed=6)
+    found = certify(model, x, 2)
+    given_radii = certify(model, x, 2, radii=[0.1, 0.3], budget=4)
+    assert given_radii.method == "additive"
+    assert given_radii.methods == ("additive",)
+    assert given_radii.radii is None
+    assert torch.equal(given_radii.limits, found.limits)
+    usable = found.radius > 0
+    assert usable.any()
+    for method, parts in (("dual", ("dual",)), ("deterministic", ("integral", "dual"))):
+        bound = certify(model, x, 2, method=method)
+        assert bound.methods == parts
+        # exact up to a fraction of a percent
+        assert (bound.limits <= found.limits * 1.005).all()
+        assert (bound.radius[usable] > 0).all()

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from r2et import ranking
-from r2et.certificates import certify
-from r2et.certificates.deterministic import grid, order_radii, other_classes
+from r2et.certificates import certify, deterministic
+from r2et.certificates.deterministic import geometric, grid, order_radii, other_classes
 from r2et.certificates.integral import crossing
 from r2et.enclosure import Smooth, extract, register
 from r2et.enclosure.activations import _KNOWN
@@ -219,3 +219,36 @@ def test_the_grid_ends_beyond_the_first_order_radius():
     assert (times > 0).all()
     assert 2.0 in times[0].tolist()
     assert times[0, -1] > 10
+
+
+def flat():
+    """A gap that hardly moves at x and closes at a known distance, far below its first-order radius."""
+    start, end, v = -10.0, -1.0, 4.0
+    w = torch.tensor([0.6, 1.6, 0.9], dtype=torch.float64)
+    slope = torch.tensor([v / (1 + math.exp(-end)), 0.0, -9.0], dtype=torch.float64)
+    return neuron(w, v, start, slope), (end - start) / float(w.norm())
+
+
+def test_radii_of_a_flat_model_come_from_a_geometric_grid(monkeypatch):
+    model, exact = flat()
+    x, signed = torch.zeros(1, 3, dtype=torch.float64), Gradient(reduce="signed")
+    radius = float(certify(model, x, 1, explainer=signed, method="integral").radius)
+    assert 0.9 * exact < radius <= exact
+    monkeypatch.setattr(deterministic, "LAYINGS", 0)
+    assert float(certify(model, x, 1, explainer=signed, method="integral").radius) < 0.7 * exact
+
+
+def test_a_row_gets_its_grid_whatever_its_neighbours_need():
+    model = flat()[0]
+    x = torch.tensor([[0.0, 0.0, 0.0], [4.0, 3.0, 0.0], [-3.0, 0.0, 1.0]], dtype=torch.float64)
+    together = certify(model, x, 1, explainer=Gradient(reduce="signed"), method="integral").limits
+    for row in range(len(x)):
+        alone = certify(model, x[row : row + 1], 1, explainer=Gradient(reduce="signed"), method="integral").limits
+        assert torch.allclose(alone[0], together[row], rtol=1e-9)
+
+
+def test_a_geometric_grid_grows_by_one_factor():
+    times = geometric(torch.tensor([0.1, 2.0]), torch.tensor([1.0, 50.0]))
+    ratios = times[:, 1:] / times[:, :-1]
+    assert torch.allclose(ratios, ratios[:, :1].expand_as(ratios), rtol=1e-4)
+    assert torch.allclose(times[:, [0, -1]], torch.tensor([[0.1, 1.0], [2.0, 50.0]]))

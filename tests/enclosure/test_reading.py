@@ -274,6 +274,10 @@ def test_a_subclass_that_computes_the_same_is_the_layer_it_is_made_of() -> None:
         def forward(self, input: torch.Tensor) -> torch.Tensor:
             return 2 * super().forward(input)
 
+    class Multiplied(nn.Linear):
+        def forward(self, input: torch.Tensor) -> torch.Tensor:
+            return torch.matmul(input, self.weight.T)
+
     x = torch.randn(3, 6, dtype=torch.float64)
     linear = r2et.models.Linear(6, 3).double()
     assert torch.allclose(extract(linear, x.shape[1:]).forward(x)[1], linear(x))
@@ -282,5 +286,17 @@ def test_a_subclass_that_computes_the_same_is_the_layer_it_is_made_of() -> None:
     ).double()
     assert torch.allclose(extract(nested, x.shape[1:]).forward(x)[1], nested(x))
     # what computes something else is followed into its own code, or refused
-    with pytest.raises(r2et.errors.ModelError, match="'linear'"):
-        extract(nn.Sequential(Scaled(6, 2)).double(), x.shape[1:])
+    scaled = nn.Sequential(Scaled(6, 2)).double()
+    assert torch.allclose(extract(scaled, x.shape[1:]).forward(x)[1], scaled(x))
+    with pytest.raises(r2et.errors.ModelError, match="'matmul'"):
+        extract(nn.Sequential(Multiplied(6, 2)).double(), x.shape[1:])
+
+
+@pytest.mark.parametrize("index", [[0, 2, 5], [3], [-1, 1]])
+def test_features_by_number_are_read(index) -> None:
+    class Chosen(nn.Linear):
+        def forward(self, input: torch.Tensor) -> torch.Tensor:
+            return nn.functional.linear(input[:, index], self.weight)
+
+    x, model = normal(3, 6, seed=1), nn.Sequential(Chosen(len(index), 2)).double()
+    assert torch.allclose(extract(model, x.shape[1:]).forward(x)[1], model(x))

@@ -23,6 +23,10 @@ class Certificate:
         limits: (N, k): every perturbation of L2 norm below limits[:, m] displaces at most m of the top-k features.
             It never decreases along a row.
         method: how it was found, e.g. "deterministic".
+        methods: the bounds that took part, of which the largest radius counts, e.g. ("integral", "dual").
+        radii: where limits are known at some radii alone, these: a limit is one of them (a hair larger, so that
+            it holds there too) or 0. What `precision_at` says in between is what holds at the next larger one
+            of them that is certified; a search finds more. None = limits were searched for.
         explanation: the map whose top-k set is certified, in words.
         sound: whether the radii are proven under the assumptions; the first-order estimate is not.
         assumptions: what the guarantee rests on.
@@ -45,6 +49,8 @@ class Certificate:
     reasons: dict[str, str] = field(default_factory=dict)
     top: Tensor | None = field(default=None, repr=False)
     details: dict[str, Tensor] = field(default_factory=dict, repr=False)
+    methods: tuple[str, ...] = ()
+    radii: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.limits, Tensor) or self.limits.ndim != 2 or not self.limits.is_floating_point():
@@ -98,6 +104,8 @@ class Certificate:
         """Everything as plain JSON values; an infinite radius is None."""
         return {
             "method": self.method,
+            "methods": list(self.methods),
+            "radii": None if self.radii is None else list(self.radii),
             "explanation": self.explanation,
             "sound": self.sound,
             "k": self.k,
@@ -110,10 +118,13 @@ class Certificate:
     def __repr__(self) -> str:
         kind = "certified radius" if self.sound else "estimated radius (not a certificate)"
         lines = [
-            f"{kind} of the top {self.k} features, method {self.method}",
+            f"{kind} of the top {self.k} features, method {self.method}" + _parts_in_words(self),
             f"explanation: {self.explanation}",
             f"{len(self.limits)} inputs: " + _spread(self.radius),
         ]
+        if self.radii is not None:
+            at = ", ".join(f"{radius:g}" for radius in self.radii)
+            lines.append(f"known at {at} alone: between two of them what holds at the larger one")
         lines += [f"assumes: {entry}" for entry in self.assumptions]
         lines += [f"not {name}: {why}" for name, why in self.reasons.items()]
         return "\n".join(textwrap.fill(line, 80, subsequent_indent="  ") for line in lines)
@@ -128,6 +139,13 @@ def in_words(reach: Reach) -> str:
     """
     beyond = "; it holds outside of the range and between whole steps as well"
     return f"threat {reach.threat}: {IN_WORDS[reach.threat]}{beyond if reach.threat == 'domain' else ''}"
+
+
+def _parts_in_words(certificate: Certificate) -> str:
+    """Which bounds took part, where there is more than one."""
+    if len(certificate.methods) < 2 and certificate.methods in ((), (certificate.method,)):
+        return ""
+    return f" ({', '.join(certificate.methods)})"
 
 
 def _finite(value: float) -> float | None:

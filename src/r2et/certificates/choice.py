@@ -1,29 +1,33 @@
 """`certify`: the strongest sound certificate for the explanation that was asked for."""
 
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
+from r2et.certificates.additive import AdditiveLimits
 from r2et.certificates.certificate import Certificate, in_words
-from r2et.certificates.deterministic import deterministic_radii, order_radii, other_classes
+from r2et.certificates.combined import FAMILIES, combined
+from r2et.certificates.deterministic import order_radii, other_classes
+from r2et.certificates.dual import why_not_dual
 from r2et.certificates.first_order import estimate
-from r2et.certificates.piecewise import piecewise_radii
 from r2et.certificates.smoothing import Smoothing, count_within
 from r2et.domain import Domain, Reach, Threat, under_threat
+from r2et.enclosure.additive import why_not_additive
 from r2et.enclosure.network import Network
 from r2et.enclosure.problems import Problem, Reading, why_not
 from r2et.errors import InputError, ModelError
 from r2et.explainers import ColumnEffects, Explainer, Gradient, SmoothGrad
 from r2et.numerics.checks import check_inputs, check_logits
 from r2et.numerics.preflight import check_module, dtype_mismatch, measuring
-from r2et.numerics.values import check_choice, check_chunk_size, check_flag, check_kind
+from r2et.numerics.values import check_choice, check_chunk_size, check_count, check_flag, check_kind, check_radii
 from r2et.progress import progress_bar
 from r2et.scores import checked_target
 
-Method = Literal["auto", "deterministic", "piecewise", "smoothing", "first-order"]
-
-METHODS = {"deterministic": deterministic_radii, "piecewise": piecewise_radii}
+Method = Literal[
+    "auto", "additive", "deterministic", "piecewise", "integral", "intervals", "dual", "smoothing", "first-order"
+]
 
 _ABOUT_ANOTHER = "it certifies frequencies under noise, which is another explanation; ask for it by name"
 _NOT_SOUND = "it is an estimate, not a certificate; ask for it by name"
@@ -38,6 +42,8 @@ def certify(
     method: Method | Smoothing = "auto",
     target: Tensor | None = None,
     prediction: bool = False,
+    radii: Sequence[float] | None = None,
+    budget: int | None = None,
     domain: Domain | None = None,
     threat: Threat | None = None,
     chunk_size: int | None = None,
@@ -50,11 +56,19 @@ def certify(
         x: (N, *features).
         k: size of the salient set.
         explainer: None = Gradient. The certificate is about this explanation or it is not given.
-        method: "auto" takes "deterministic" for smooth networks and "piecewise" for ReLU-like ones. What has to be
-            asked for: `Smoothing(...)` (any model, but about a smoothed explanation; "smoothing" is short for its
-            defaults) and "first-order" (an estimate).
+        method: "auto" takes "additive" (exact) where columns do not interact, "deterministic" for other smooth
+            networks and "piecewise" for ReLU-like ones. The last two take the largest radius of all bounds that
+            apply, which are methods too: "integral" (smooth) or "intervals" (ReLU-like) of enclosures on growing
+            balls, and "dual" for networks of one hidden layer. What has to be asked for: `Smoothing(...)` (any
+            model, but about a smoothed explanation; "smoothing" is short for its defaults) and "first-order" (an
+            estimate).
         target: the class that is explained, int64 (N,); None = the predicted class. It is held fixed.
         prediction: certify also that the predicted class does not change.
+        radii: bound P@k at these radii, cheaper than a search for the radius itself where the dual bound applies,
+            and mostly closer with two classes, often not with more; it is known at these radii then, and between
+            two of them what holds at the next larger one. None = search.
+        budget: into how many more parts the dual bound may cut the ball for each functional that it leaves open;
+            each costs about as much as the bound itself. None = 2 at given radii, and none in a search.
         domain: what exists. Bounds and whole steps are not used: the certificate holds beyond them too.
         threat: what may move, as for attacks. "domain": numbers alone, frozen features leave the ball; "tangent":
             all, but the sums of categories stay; "paper": all. None = "domain" where a domain is known, else
@@ -69,6 +83,11 @@ def certify(
     ('deterministic', True)
     >>> certify(nn.Linear(6, 2), x, k=2).radius          # the gradient of a linear model is the same everywhere
     tensor([inf, inf, inf, inf], dtype=torch.float64)
+    >>> certificate.methods  # whichever reaches farther, functional by functional
+    ('integral', 'dual')
+    >>> near = certify(model, x, k=2, radii=[0.01, 0.1])
+    >>> near.methods, bool((near.precision_at(0.01) >= near.precision_at(0.1)).all())
+    (('dual',), True)
     >>> numbers = certify(model, x, k=2, domain=Domain(frozen=[4, 5]))         # an attacker moves the first four
     >>> bool((numbers.radius >= certificate.radius).all())
     True
@@ -87,6 +106,8 @@ def certify(
         method=method,
         target=target,
         prediction=prediction,
+        radii=radii,
+        budget=budget,
         chunk_size=chunk_size,
         progress=progress,
     )
@@ -102,6 +123,8 @@ def certify_within(
     method: Method | Smoothing = "auto",
     target: Tensor | None = None,
     prediction: bool = False,
+    radii: Sequence[float] | None = None,
+    budget: int | None = None,
     chunk_size: int | None = None,
     progress: bool = False,
 ) -> Certificate:
@@ -110,6 +133,9 @@ def certify_within(
         check_choice("method", method, get_args(Method))
     check_chunk_size(chunk_size)
     check_flag("prediction", prediction)
+    radii = None if radii is None else check_radii(radii)
+    if budget is not None:
+        check_count("budget", budget, least=0)
     explainer.check_shape(x)
     explainer.refuse_moves(reach.movable)
     name = "smoothing" if isinstance(method, Smoothing) else method
@@ -128,6 +154,8 @@ def certify_within(
                 method=name,
                 target=target,
                 prediction=prediction,
+                radii=radii,
+                budget=budget,
                 chunk_size=chunk_size,
                 progress=progress,
             )
@@ -158,6 +186,8 @@ def _enclosed(
     method: Method,
     target: Tensor | None,
     prediction: bool,
+    radii: Sequence[float] | None,
+    budget: int | None,
     chunk_size: int | None,
     progress: bool,
 ) -> Certificate:
@@ -175,12 +205,22 @@ def _enclosed(
     check_logits(logits, len(x))
     target = checked_target(target, logits)
     reading = Reading.of(model, x, explainer, reach.movable)
-    chosen, reasons = _choose(reading.network, method)
+    not_additive = why_not_additive(reading.network, reading.explainer, logits.shape[1])
+    family, reasons = _choose(reading.network, method, not_additive)
+    bounds = None
+    if family != "additive":
+        obstacle = why_not_dual(reading.network, explainer)
+        if obstacle is not None and reading.network.layers:
+            reasons["dual"] = obstacle
+        bounds = combined(
+            reading.network, reading.explainer, method=method, family=family, radii=radii, budget=budget
+        )
+    limits_of = AdditiveLimits(reading.network, reading.explainer) if bounds is None else bounds.limits
+    problems = reading.plain_problems if bounds is None else reading.problems
     limits, tops, held = [], [], []
     with progress_bar("certify", len(x), progress) as advance, torch.no_grad():
-        for problem in reading.problems(x, target, k, chunk_size):
-            radii = METHODS[chosen](problem.attributions, problem.pairs)
-            own = problem.pairs.limits(radii)
+        for problem in problems(x, target, k, chunk_size):
+            own = limits_of(problem)
             if explainer.score == "margin":
                 own = torch.minimum(own, _runner_up_radius(problem).unsqueeze(1))
             if prediction:
@@ -191,7 +231,9 @@ def _enclosed(
             advance(len(own))
     return Certificate(
         limits=torch.cat(limits),
-        method=chosen,
+        method=method if method in (*FAMILIES.values(), "dual") else family,
+        methods=(family,) if bounds is None else bounds.parts,
+        radii=bounds.radii if bounds is not None and bounds.only_at_radii else None,
         explanation=_explained_by(explainer),
         assumptions=_assumptions(explainer, reach, prediction=prediction),
         reasons=reasons,
@@ -215,8 +257,12 @@ def _prediction_radius(problem: Problem) -> Tensor:
     return order_radii(problem.attributions.network, problem.attributions.x, problem.logits, above)
 
 
-def _choose(network: Network, method: Method) -> tuple[str, dict[str, str]]:
+def _choose(network: Network, method: Method, not_additive: str | None) -> tuple[str, dict[str, str]]:
     """The method for a network, and why not the others."""
+    if not_additive is None and method in ("auto", "additive"):
+        return "additive", {"smoothing": _ABOUT_ANOTHER, "first-order": _NOT_SOUND}
+    if method == "additive":
+        raise InputError(f'method="additive" does not apply: {not_additive}; use "auto"')
     kinds = {layer.name: type(layer.activation).__name__ for layer in network.layers}
     curved = [layer.name for layer in network.layers if layer.activation and layer.activation.smooth]
     kinked = [layer.name for layer in network.layers if layer.activation and not layer.activation.smooth]
@@ -232,8 +278,9 @@ def _choose(network: Network, method: Method) -> tuple[str, dict[str, str]]:
         "piecewise": "it is for networks made of linear pieces"
         + (f", and layer {curved[0]!r} is curved" if curved else "; this one has no hinge at all"),
     }
-    if method not in ("auto", chosen):
-        raise InputError(f'method="{method}" does not apply to this network: {other[method]}; use "{chosen}"')
+    if method not in ("auto", "dual", chosen, FAMILIES[chosen]):
+        asked = {part: whole for whole, part in FAMILIES.items()}.get(method, method)
+        raise InputError(f'method="{method}" does not apply to this network: {other[asked]}; use "{chosen}"')
     reasons = {name: why for name, why in other.items() if name != chosen}
     return chosen, reasons | {"smoothing": _ABOUT_ANOTHER, "first-order": _NOT_SOUND}
 

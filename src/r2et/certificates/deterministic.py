@@ -16,13 +16,45 @@ SHARP, SHARP_STEPS, SHARP_END = 16, 48, 1.6
 FARTHEST = 1e12
 #: even steps up to the first-order radius, which the integral cannot exceed, and growing ones beyond it
 FINE, COARSE, GROWTH = 12, 10, 1.3
+#: radii of a geometric grid, how often it is laid anew, by which share a radius has to grow for another time, and
+#: below which share of the first-order radius the even steps are too long for a row
+LOGARITHMIC, LAYINGS, MOVED, TOO_LONG = 32, 3, 0.02, 0.2
 
 
 def deterministic_radii(attributions: Attributions, pairs: FeaturePairs) -> Tensor:
     """The radius to which each functional is certainly positive, (N, D)."""
     first = first_order_radii(pairs, attributions.slopes_at_x())
     radii = integral_radii(attributions.on_balls(grid(first)), pairs, first)
-    return sharpened(attributions, pairs, radii, first)
+    return sharpened(attributions, pairs, refined_radii(attributions, pairs, radii, first), first)
+
+
+def refined_radii(attributions: Attributions, pairs: FeaturePairs, radii: Tensor, first: Tensor) -> Tensor:
+    """Radii (N, D) once more on geometric grids, from the smallest one found so far, until nothing moves.
+
+    The first-order radius of a flat model is far beyond what its slopes allow on a ball of that size: already the
+    first even step is too long, and says nothing. Each row is asked on its own whether it moves: what it gets does
+    not depend on the others of its chunk.
+    """
+    last = _nearest(first)
+    smallest = radii.amin(1)
+    moves = (smallest > 0) & smallest.isfinite() & (smallest < TOO_LONG * last)
+    rows = moves.nonzero().squeeze(1)
+    radii = radii.clone()
+    for _ in range(LAYINGS):
+        if not len(rows):
+            break
+        before = radii[rows].amin(1)
+        enclosed = attributions.only(rows).on_balls(geometric(before, 2 * last[rows]))
+        again = integral_radii(enclosed, pairs.only(rows), first[rows])
+        radii[rows] = torch.maximum(radii[rows], again)
+        rows = rows[radii[rows].amin(1) > (1 + MOVED) * before]
+    return radii
+
+
+def geometric(start: Tensor, end: Tensor) -> Tensor:
+    """Radii from `start` (N,) to `end` (N,), each a fixed factor above the one before it, (N, T)."""
+    shares = torch.linspace(0, 1, LOGARITHMIC, dtype=start.dtype, device=start.device)
+    return start.unsqueeze(1) * (end / start).unsqueeze(1) ** shares
 
 
 def sharpened(attributions: Attributions, pairs: FeaturePairs, radii: Tensor, first: Tensor) -> Tensor:
@@ -41,12 +73,16 @@ def sharpened(attributions: Attributions, pairs: FeaturePairs, radii: Tensor, fi
 
 def grid(first: Tensor) -> Tensor:
     """Radii at which enclosures are computed, (N, T), from first-order radii (N, D)."""
-    usable = torch.where((first > 0) & first.isfinite(), first, torch.inf).amin(1)
-    # beyond that, squares of pre-activations would overflow
-    last = torch.where(usable.isfinite(), usable, 1.0).clamp_max(FARTHEST)
     fine = torch.arange(1, FINE + 1, dtype=first.dtype, device=first.device) / FINE
     growth = GROWTH ** torch.arange(1, COARSE + 1, dtype=first.dtype, device=first.device)
-    return last.unsqueeze(1) * torch.cat([fine, growth])
+    return _nearest(first).unsqueeze(1) * torch.cat([fine, growth])
+
+
+def _nearest(first: Tensor) -> Tensor:
+    """The smallest first-order radius that says anything, (N,), from all of them (N, D)."""
+    usable = torch.where((first > 0) & first.isfinite(), first, torch.inf).amin(1)
+    # beyond that, squares of pre-activations would overflow
+    return torch.where(usable.isfinite(), usable, 1.0).clamp_max(FARTHEST)
 
 
 def order_radii(network: Network, x: Tensor, logits: Tensor, above: Tensor) -> Tensor:

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 def certify(
     options: SubjectOptions,
     method: Annotated[
-        str, typer.Option(help="auto, deterministic, piecewise, smoothing or first-order.")
+        str,
+        typer.Option(
+            help="auto, additive, deterministic, piecewise, integral, intervals, dual, smoothing or first-order."
+        ),
     ] = "auto",
     prediction: Annotated[
         bool, typer.Option("--prediction", help="Certify also that the predicted class stays.")

@@ -43,6 +43,10 @@ class EnclosedActivation(ABC):
         """sigma' at z as the backward pass takes it, also at a hinge, where `slope` leaves it open, (N, m)."""
         return self.slope(z, z)[0]
 
+    def places(self, curvature: Tensor) -> tuple[Tensor, ...] | None:
+        """Every z with sigma''(z) = curvature, tensors of its shape, NaN where there is none; None = not known."""
+        return None
+
     def value_error(self, upper: Tensor) -> Tensor | None:
         """How far what PyTorch computes may be from the sigma modelled here, below `upper`; None = nowhere."""
         return None
@@ -61,6 +65,8 @@ class Smooth(EnclosedActivation):
         curvature: sigma''.
         slope_turns: every point where sigma' has a local minimum or maximum.
         curvature_turns: the same for sigma''.
+        places: from curvatures to every z with that curvature, NaN where there is none; without it, what needs
+            such places divides intervals into pieces.
 
     >>> tanh = Smooth(torch.tanh, lambda z: 1 - torch.tanh(z) ** 2,
     ...               lambda z: -2 * torch.tanh(z) * (1 - torch.tanh(z) ** 2), (0.0,), (-0.6585, 0.6585))
@@ -76,12 +82,16 @@ class Smooth(EnclosedActivation):
         curvature: Callable[[Tensor], Tensor],
         slope_turns: Sequence[float] = (),
         curvature_turns: Sequence[float] = (),
+        *,
+        places: Callable[[Tensor], tuple[Tensor, ...]] | None = None,
     ) -> None:
         for name, function in (("value", value), ("slope", slope), ("curvature", curvature)):
             _check_function(name, function)
         for turn in (*slope_turns, *curvature_turns):
             check_number("turn", turn)
-        self._value, self._slope, self._curvature = value, slope, curvature
+        if places is not None:
+            _check_function("places", places)
+        self._value, self._slope, self._curvature, self._places = value, slope, curvature, places
         self.slope_turns, self.curvature_turns = tuple(slope_turns), tuple(curvature_turns)
 
     def value(self, z: Tensor) -> Tensor:
@@ -95,6 +105,14 @@ class Smooth(EnclosedActivation):
     def curvature(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
         """From the end points and the turning points between them."""
         return extent(self._curvature, lower, upper, self.curvature_turns)
+
+    def slope_at(self, z: Tensor) -> Tensor:
+        """sigma' at z, (N, m)."""
+        return self._slope(z)
+
+    def places(self, curvature: Tensor) -> tuple[Tensor, ...] | None:
+        """As given."""
+        return None if self._places is None else self._places(curvature)
 
 
 def extent(
@@ -137,8 +155,14 @@ class Softplus(Smooth):
         def curvature(z: Tensor) -> Tensor:
             return beta * torch.sigmoid(beta * z) * torch.sigmoid(-beta * z)
 
-        super().__init__(lambda z: F.softplus(z, beta, threshold), slope, curvature, (), (0.0,))
-        self.switch = threshold / beta
+        def places(wanted: Tensor) -> tuple[Tensor, ...]:
+            # p (1 - p) = c with p = sigmoid(beta z); no difference of near numbers, however small c is
+            c = wanted / beta
+            place = torch.log((1 + (1 - 4 * c).sqrt()) ** 2 / (4 * c)) / beta
+            return place, -place
+
+        super().__init__(lambda z: F.softplus(z, beta, threshold), slope, curvature, (), (0.0,), places=places)
+        self.beta, self.switch = beta, threshold / beta
         below = torch.tensor(-threshold, dtype=torch.float64)
         # log(1 + exp(-threshold)), also where that overflows
         self.value_jump = float(torch.logaddexp(below, torch.zeros_like(below))) / beta
@@ -157,16 +181,47 @@ def _sigmoid() -> Smooth:
     def slope(z: Tensor) -> Tensor:
         return torch.sigmoid(z) * torch.sigmoid(-z)
 
+    def curvature(z: Tensor) -> Tensor:
+        return slope(z) * (1 - 2 * torch.sigmoid(z))
+
     turn = math.log(2 + math.sqrt(3))
-    return Smooth(torch.sigmoid, slope, lambda z: slope(z) * (1 - 2 * torch.sigmoid(z)), (0.0,), (-turn, turn))
+    # t = tanh(z / 2): sigma'' = -t (1 - t^2) / 4
+    return Smooth(
+        torch.sigmoid,
+        slope,
+        curvature,
+        (0.0,),
+        (-turn, turn),
+        places=lambda wanted: tuple(2 * root.atanh() for root in _cubic_roots(-4 * wanted)),
+    )
 
 
 def _tanh() -> Smooth:
     def slope(z: Tensor) -> Tensor:
         return 4 * torch.sigmoid(2 * z) * torch.sigmoid(-2 * z)
 
+    def curvature(z: Tensor) -> Tensor:
+        return -2 * torch.tanh(z) * slope(z)
+
     turn = math.atanh(1 / math.sqrt(3))
-    return Smooth(torch.tanh, slope, lambda z: -2 * torch.tanh(z) * slope(z), (0.0,), (-turn, turn))
+    # t = tanh(z): sigma'' = -2 t (1 - t^2)
+    return Smooth(
+        torch.tanh,
+        slope,
+        curvature,
+        (0.0,),
+        (-turn, turn),
+        places=lambda wanted: tuple(root.atanh() for root in _cubic_roots(-wanted / 2)),
+    )
+
+
+def _cubic_roots(right: Tensor) -> tuple[Tensor, Tensor]:
+    """The two t in (-1, 1) with t - t^3 = right, NaN where there are none."""
+    angle = (1.5 * math.sqrt(3) * right.abs()).acos() / 3
+    # of t^3 - t + |right| = 0 one root is below -1; the others are those of |right|, mirrored
+    first = 2 / math.sqrt(3) * torch.cos(math.pi / 3 - angle)
+    second = 2 / math.sqrt(3) * torch.cos(math.pi / 3 + angle)
+    return first.copysign(right), second.copysign(right)
 
 
 def _gelu() -> Smooth:

@@ -36,6 +36,14 @@ class Attributions:
         self.values, self.times_input = values, times_input
         self.copies = len(points) // len(x)
 
+    def only(self, rows: Tensor) -> "Attributions":
+        """The attributions of some inputs, by their numbers (M,)."""
+        points = copies_of(rows, self.copies)
+        head = self.head.only(points)
+        return Attributions(
+            self.network, self.x[rows], self.points[points], head, self.values[rows], self.times_input
+        )
+
     @cached_property
     def _start(self) -> Ball:
         """The ball of radius 0 around each point, with the slopes that the backward pass takes there."""
@@ -248,3 +256,8 @@ def joint(rows: Tensor, i: Tensor, a: Tensor, j: Tensor, b: Tensor) -> Tensor:
 def pick(rows: Tensor, indices: Tensor) -> Tensor:
     """Rows by number: (N, n, T) and (N, D) to (N, D, T)."""
     return rows.gather(1, indices.unsqueeze(2).expand(-1, -1, rows.shape[2]))
+
+
+def copies_of(rows: Tensor, copies: int) -> Tensor:
+    """The numbers of the points of inputs that have `copies` of them each, from the inputs' numbers (M,)."""
+    return (rows.unsqueeze(1) * copies + torch.arange(copies, device=rows.device)).flatten()

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from r2et.columns import Columns
-from r2et.enclosure.attributions import Attributions, Enclosed, Functionals, pick
+from r2et.enclosure.attributions import Attributions, Enclosed, Functionals, copies_of, pick
 from r2et.enclosure.ball import Ball, march
 from r2et.enclosure.box import Box
 from r2et.enclosure.head import Head
@@ -38,6 +38,13 @@ class Variants:
     share: Tensor
     column: Tensor
     columns: int
+
+    def only(self, rows: Tensor) -> "Variants":
+        """The variants of some rows, by their numbers (M,)."""
+        points = copies_of(rows, self.share.shape[1])
+        return Variants(
+            self.points[points], self.head.only(points), self.share[rows], self.column[rows], self.columns
+        )
 
     def summed(self, values: Tensor) -> Tensor:
         """Sums over the variants of each column, weighted by their share: (N * V, ...) to (N, columns, ...)."""
@@ -79,9 +86,22 @@ class ColumnAttributions(Attributions):
     ) -> None:
         super().__init__(network, x, x, head, values, times_input=False)
         self.variants, self.differences = variants, differences
+        self.columns = columns
         members = torch.nn.functional.one_hot(columns.owner, len(columns)).T * columns.continuous
         #: the features of each column that is a number, 1 or 0, (columns, n)
         self.members = members.to(x)
+
+    def only(self, rows: Tensor) -> "ColumnAttributions":
+        """The effects of some rows, by their numbers (M,)."""
+        return ColumnAttributions(
+            self.network,
+            self.x[rows],
+            self.head.only(rows),
+            self.values[rows],
+            columns=self.columns,
+            variants=self.variants.only(rows),
+            differences=self.differences[rows],
+        )
 
     @cached_property
     def directions(self) -> Tensor:

@@ -37,10 +37,9 @@ class FeaturePairs:
     @staticmethod
     def of(attributions: Tensor, k: int, signed: bool, floor: Tensor | None = None) -> "FeaturePairs":
         """From signed attributions (N, n) at x, of which rounding may have made up to `floor` (N, n)."""
-        order = ranking.order(attributions if signed else attributions.abs())
-        top, rest = order[:, :k], order[:, k:]
+        plain = FeaturePairs.lists(attributions, k, signed)
+        top, rest, sign = plain.top, plain.rest, plain.sign
         salient, other = attributions.gather(1, top), attributions.gather(1, rest)
-        sign = torch.ones_like(salient) if signed else torch.where(salient < 0, -1.0, 1.0).to(salient)
         strong = (sign * salient).unsqueeze(2)
         weak = other.unsqueeze(1)
         tie = TIE * (strong.abs() + weak.abs())
@@ -49,6 +48,20 @@ class FeaturePairs:
         gaps = [strong - weak] if signed else [strong - weak, strong + weak]
         ties = tie.flatten(1).repeat(1, len(gaps))
         return FeaturePairs(top, rest, sign, torch.stack(gaps, 1).flatten(1) - ties, ties, not signed)
+
+    @staticmethod
+    def lists(attributions: Tensor, k: int, signed: bool) -> "FeaturePairs":
+        """The lists alone, without functionals, from signed attributions (N, n) at x."""
+        order = ranking.order(attributions if signed else attributions.abs())
+        salient = attributions.gather(1, order[:, :k])
+        sign = torch.ones_like(salient) if signed else torch.where(salient < 0, -1.0, 1.0).to(salient)
+        none = salient.new_zeros(len(salient), 0)
+        return FeaturePairs(order[:, :k], order[:, k:], sign, none, none, not signed)
+
+    def only(self, rows: Tensor) -> "FeaturePairs":
+        """The functionals of some inputs, by their numbers (M,)."""
+        values, ties = self.values[rows], self.ties[rows]
+        return FeaturePairs(self.top[rows], self.rest[rows], self.sign[rows], values, ties, self.both)
 
     def select(self, numbers: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """i, a, j, b of functionals by number (N, D), each (N, D)."""
@@ -59,6 +72,14 @@ class FeaturePairs:
         a = self.sign.gather(1, salient)
         b = torch.where(second == 0, -1.0, 1.0).to(a)
         return self.top.gather(1, salient), a, self.rest.gather(1, rest), b
+
+    def at(self, rows: Tensor, numbers: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """i, a, j, b of functionals by input and number (F,), each (F,)."""
+        k, others = self.top.shape[1], self.rest.shape[1]
+        salient = numbers // others % k
+        a = self.sign[rows, salient]
+        b = torch.where(numbers // (others * k) == 0, -1.0, 1.0).to(a)
+        return self.top[rows, salient], a, self.rest[rows, numbers % others], b
 
     def limits(self, radii: Tensor) -> Tensor:
         """Radii below which at most 0, 1, ... k - 1 features are displaced, (N, k), from radii (N, D).

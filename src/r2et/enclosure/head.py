@@ -32,6 +32,12 @@ class Head:
     outputs: Tensor
     others: Tensor | None
 
+    def only(self, rows: Tensor) -> "Head":
+        """The head of some inputs, by their numbers (M,)."""
+        matrices = {source: matrix[rows] for source, matrix in self.matrices.items()}
+        others = None if self.others is None else self.others[rows]
+        return Head(self.rows[rows], matrices, self.outputs[rows], others)
+
     @property
     def linear(self) -> bool:
         """Whether the score has no second derivative by the logits."""

@@ -24,6 +24,8 @@ from r2et.validate.tracing import check_traceable
 ENCLOSED = (Gradient, GradientTimesInput, SmoothGrad, ColumnEffects)
 #: inputs that are certified together, at most, and how many matrices are kept of each
 ROWS_AT_ONCE, MATRICES = 64, 64
+#: the same where nothing is enclosed together
+PLAIN_ROWS_AT_ONCE = 512
 
 
 def why_not(explainer: Explainer, x: Tensor) -> str | None:
@@ -99,14 +101,7 @@ class Reading:
         size = int(chunk_size or self._rows_at_once(x[0].numel()))
         for part, label in zip(x.detach().double().split(size), target.split(size), strict=True):
             flat = part.flatten(1)
-            logits, real = self._checked_logits(part)
-            # where two classes tie, rounding may name another one here than in the model
-            runner_up = runner_up_class(real, label)
-            with torch.enable_grad():
-                values = (
-                    self.explainer.attribute(self.model, part.clone().requires_grad_(), label).detach().flatten(1)
-                )
-            check_k(k, values.shape[1])
+            logits, runner_up, values = self._at(part, label, k)
             if isinstance(self.explainer, ColumnEffects):
                 effects = self._effects(self.explainer, flat, values, label, logits)
                 yield self._checked(effects, k, logits, label, runner_up)
@@ -121,6 +116,26 @@ class Reading:
             times_input = isinstance(self.explainer, GradientTimesInput)
             attributions = Attributions(self.network, flat, points, chosen, values, times_input)
             yield self._checked(attributions, k, logits, label, runner_up)
+
+    def plain_problems(self, x: Tensor, target: Tensor, k: int, chunk_size: int | None) -> Iterator[Problem]:
+        """Chunk by chunk the lists at x alone, for a proof with enclosures of its own: without functionals."""
+        size = int(chunk_size or min(PLAIN_ROWS_AT_ONCE, at_once(x[0].numel(), copies=PLAIN_ROWS_AT_ONCE)))
+        signed = self.explainer.reduce == "signed"
+        for part, label in zip(x.detach().double().split(size), target.split(size), strict=True):
+            logits, runner_up, values = self._at(part, label, k)
+            chosen = head(self.network, logits, label, self.explainer.score, runner_up)
+            attributions = Attributions(self.network, part.flatten(1), part.flatten(1), chosen, values, False)
+            yield Problem(attributions, FeaturePairs.lists(values, k, signed), logits, label, runner_up)
+
+    def _at(self, part: Tensor, label: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits, runners-up and signed attributions at the inputs of a chunk."""
+        logits, real = self._checked_logits(part)
+        # where two classes tie, rounding may name another one here than in the model
+        runner_up = runner_up_class(real, label)
+        with torch.enable_grad():
+            values = self.explainer.attribute(self.model, part.clone().requires_grad_(), label)
+        check_k(k, values[0].numel())
+        return logits, runner_up, values.detach().flatten(1)
 
     def _checked(
         self, attributions: Attributions, k: int, logits: Tensor, target: Tensor, runner_up: Tensor

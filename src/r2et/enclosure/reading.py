@@ -277,6 +277,10 @@ class _Reader:
             if not isinstance(factor, Affine) and (isinstance(first, Affine) or "mul" in name):
                 return z.mapped(lambda rows: rows * factor if "mul" in name else rows / factor)
         if isinstance(first, Affine):
+            if name == "linear":
+                return self._linear(first, *args[1:], **kwargs)
+            if name == "getitem" and _columns(args[1]):
+                return first.mapped(lambda rows: rows[args[1]])
             if name == "neg":
                 return first.mapped(operator.neg)
             if name in ("size", "getattr"):
@@ -289,6 +293,10 @@ class _Reader:
             f"no enclosure is known for the operation {name!r} (step {node.name!r} of "
             f'{type(self.model).__name__}); use layers that are known, or method="smoothing"'
         )
+
+    @staticmethod
+    def _linear(z: Affine, weight: Tensor, bias: Tensor | None = None) -> Affine:
+        return z.mapped(lambda rows: F.linear(rows, weight), 0.0 if bias is None else bias)
 
     def _sum(self, first: Any, second: Any, sign: float) -> Affine:
         if isinstance(first, Affine) and isinstance(second, Affine):
@@ -341,6 +349,12 @@ class _Reader:
 
 def _name(node: fx.Node) -> str:
     return str(getattr(node.target, "__name__", node.target))
+
+
+def _columns(index: Any) -> bool:
+    """Whether an index takes the same features of every row: x[:, [0, 2]]."""
+    whole = isinstance(index, tuple) and len(index) == 2 and index[0] == slice(None)
+    return whole and isinstance(index[1], list) and all(isinstance(i, int) for i in index[1])
 
 
 def _flat(values: Any) -> list[Any]:

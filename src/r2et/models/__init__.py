@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from r2et.errors import InputError
+from r2et.models.additive import Additive
 from r2et.models.architecture import MODELS
 from r2et.models.cnn import CNN
 from r2et.models.gcn import GCN
@@ -70,4 +71,16 @@ def _builder(
     return build
 
 
-__all__ = ["CNN", "GCN", "MLP", "MODELS", "Linear", "ResNet", "Siamese", "SingleInput", "create", "restore"]
+__all__ = [
+    "CNN",
+    "GCN",
+    "MLP",
+    "MODELS",
+    "Additive",
+    "Linear",
+    "ResNet",
+    "Siamese",
+    "SingleInput",
+    "create",
+    "restore",
+]

@@ -8,6 +8,7 @@ from r2et.report.connectome import connectome_circle, connectome_matrix, lobes
 from r2et.report.magnitude import magnitude_by_rank
 from r2et.report.page import render, write
 from r2et.report.pictures import saliency_grid, saliency_pair
+from r2et.report.shapes import shape_functions
 
 __all__ = [
     "connectome_circle",
@@ -17,5 +18,6 @@ __all__ = [
     "render",
     "saliency_grid",
     "saliency_pair",
+    "shape_functions",
     "write",
 ]

@@ -1,0 +1,85 @@
+"""The largest radius for each functional among all sound bounds that apply to a network."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from r2et.certificates.deterministic import deterministic_radii
+from r2et.certificates.dual import dual_radii, radii_among, why_not_dual
+from r2et.certificates.piecewise import piecewise_radii
+from r2et.enclosure.feature_pairs import first_order_radii
+from r2et.enclosure.network import Network
+from r2et.enclosure.problems import Problem
+from r2et.errors import InputError
+from r2et.explainers import Explainer
+
+#: what bounds functionals on growing balls, by the name of each
+ENCLOSURES = {"integral": deterministic_radii, "intervals": piecewise_radii}
+#: what each family of certificates consists of, beside the dual bound
+FAMILIES = {"deterministic": "integral", "piecewise": "intervals"}
+#: cuts of a ball that the dual bound may make for each functional at given radii; a search makes none
+BUDGET = 2
+
+
+@dataclass(frozen=True)
+class Combined:
+    """Which bounds take part, and how much they may cost.
+
+    Attributes:
+        parts: "integral" or "intervals", and "dual"; the larger radius counts.
+        radii: at which the list is bounded; None = the radii themselves are looked for.
+        budget: cuts of a ball for each functional that the dual bound leaves open.
+    """
+
+    parts: tuple[str, ...]
+    radii: tuple[float, ...] | None
+    budget: int
+
+    def of(self, problem: Problem) -> Tensor:
+        """The radius to which each functional is certainly positive, (N, D)."""
+        attributions, pairs = problem.attributions, problem.pairs
+        if self.only_at_radii:
+            assert self.radii is not None
+            return radii_among(attributions, pairs, self.radii, self.budget)
+        if self.parts == ("dual",):
+            first = pairs.limits(first_order_radii(pairs, attributions.slopes_at_x()))
+            known = torch.zeros_like(pairs.values)
+            return dual_radii(attributions, pairs, known, budget=self.budget, around=first)
+        known = ENCLOSURES[self.parts[0]](attributions, pairs)
+        return dual_radii(attributions, pairs, known, budget=self.budget) if "dual" in self.parts else known
+
+    def limits(self, problem: Problem) -> Tensor:
+        """Radii below which at most 0, 1, ... k - 1 features are displaced, (N, k)."""
+        return problem.pairs.limits(self.of(problem))
+
+    @property
+    def only_at_radii(self) -> bool:
+        """Whether limits are known at the asked radii alone: then the dual bound decides, without a search."""
+        return self.radii is not None and self.parts[-1] == "dual"
+
+
+def combined(
+    network: Network,
+    explainer: Explainer,
+    *,
+    method: str,
+    family: str,
+    radii: Sequence[float] | None,
+    budget: int | None,
+) -> Combined:
+    """The bounds for a method, a family ("deterministic" or "piecewise") or one of its parts."""
+    obstacle = why_not_dual(network, explainer)
+    if method == "dual" and obstacle is not None:
+        raise InputError(f'method="dual" does not apply: {obstacle}; use "{family}"')
+    asked = None if radii is None else tuple(float(radius) for radius in radii)
+    if method in ENCLOSURES:
+        parts: tuple[str, ...] = (method,)
+    elif obstacle is not None:
+        parts = (FAMILIES[family],)
+    else:
+        # at given radii the dual bound alone decides nearly all that any of them does, for two classes
+        parts = ("dual",) if method == "dual" or asked is not None else (FAMILIES[family], "dual")
+    usual = 0 if asked is None else BUDGET
+    return Combined(parts, asked, usual if budget is None else int(budget))

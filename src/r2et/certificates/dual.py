@@ -1,0 +1,240 @@
+"""The dual certificate of networks with one hidden layer: which functionals are positive on a ball."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from r2et.certificates.branching import branched
+from r2et.certificates.dual_bounds import Terms, ascended, snapped, started
+from r2et.enclosure.activations import INFLATION
+from r2et.enclosure.attributions import Attributions
+from r2et.enclosure.ball import Ball
+from r2et.enclosure.feature_pairs import FeaturePairs
+from r2et.enclosure.network import INPUT, Network
+from r2et.enclosure.scalar_minima import has_minima
+from r2et.explainers import Explainer, Gradient
+
+#: steps of ascent: at radii that were asked for, and at each of the trials of a search
+STEPS, TRIAL_STEPS = 52, 12
+#: entries of the largest tensor that is kept for a group of functionals
+ENTRIES = 2**18
+#: balls on the way to one on which the classes of the score trade weights
+ON_THE_WAY = 12
+#: trial radii of a search, the factor between two while nothing has failed, and how close is close enough
+TRIALS, FARTHER, CLOSE = 8, 2.0, 1.02
+#: trials along the curve before that, and how far beyond its end
+CURVE, BEYOND = 10, 2.0
+#: where to begin, as a share of a guess
+FAR_BELOW = 0.02
+
+
+def why_not_dual(network: Network, explainer: Explainer) -> str | None:
+    """Why the dual bound says nothing about this explanation of a network; None if it does."""
+    if len(network.layers) != 1 or set(network.layers[0].matrices) != {INPUT}:
+        return f"it is for networks of one hidden layer, and this one has {len(network.layers)}"
+    if not has_minima(network.layers[0].activation):
+        return f"layer {network.layers[0].name!r} is not a function of one number at a time"
+    if type(explainer) is not Gradient:
+        return f"it is for Gradient, not for {type(explainer).__name__}"
+    return None
+
+
+@dataclass(frozen=True)
+class Level:
+    """The functionals of N inputs on balls of one radius for each input.
+
+    Attributes:
+        of: the attributions.
+        pairs: the functionals that are to stay positive.
+        radius: (N,).
+    """
+
+    of: Attributions
+    pairs: FeaturePairs
+    radius: Tensor
+
+    @cached_property
+    def ball(self) -> Ball:
+        """What the network does on the ball."""
+        count = 1 if self.of.head.linear else ON_THE_WAY
+        shares = torch.arange(1, count + 1, dtype=self.radius.dtype, device=self.radius.device) / count
+        return self.of.on_balls(self.radius.unsqueeze(1) * shares).balls[-1]
+
+    @cached_property
+    def ends(self) -> Tensor:
+        """How far each pre-activation moves, at most, (N, h)."""
+        return self.ball.spreads[0] * (1 + INFLATION) + self.of.network.blurs(self.of.x)[0]
+
+    def terms(self, rows: Tensor, i: Tensor, a: Tensor, j: Tensor, b: Tensor) -> tuple[Terms, Tensor]:
+        """Functionals a e_i + b e_j of inputs `rows`, each (F,), and their scale (F,)."""
+        network, ball = self.of.network, self.ball
+        directions = self.of.directions
+        tangent = directions[i] * a.unsqueeze(1) + directions[j] * b.unsqueeze(1)
+        block = network.blocks[0]
+        hidden, pull = tangent[:, block], ball.pulls[0]
+        constant = -2 * ball.error[rows] * torch.hypot(a, b)
+        # where more than two classes trade weights, what multiplies the slopes is in a box
+        constant = constant - (hidden.abs() * (pull.radius * ball.slopes[0].magnitude)[rows]).sum(1)
+        if 1 in network.blocks:
+            direct = network.blocks[1]
+            there = ball.cotangent.center[:, direct][rows], ball.cotangent.radius[:, direct][rows]
+            constant = constant + (tangent[:, direct] * there[0]).sum(1)
+            # the sum itself was rounded
+            constant = constant - (tangent[:, direct].abs() * (there[1] + 1e-12 * there[0].abs())).sum(1)
+        beta = hidden * pull.center[rows]
+        largest = beta.abs().amax(1)
+        scale = torch.where(largest > 0, largest, 1.0)
+        activation, ends = network.layers[0].activation, self.ends[rows]
+        assert activation is not None
+        parts = beta / scale.unsqueeze(1), ball.inner[0][rows], -ends, ends, self.radius[rows], constant / scale
+        return Terms(activation, network.moving[block], network.lengths[block], *parts), scale
+
+    def certified(self, wanted: Tensor, *, steps: int, budget: int) -> tuple[Tensor, Tensor]:
+        """Which of the wanted functionals (N, D) are positive on the balls, and which were seen not to be.
+
+        Args:
+            wanted: bool (N, D).
+            steps: of ascent for what the first bounds leave open.
+            budget: cuts of a ball for what the ascent leaves open.
+        """
+        proven = wanted & (self.by_features() > self.pairs.ties)
+        refuted = torch.zeros_like(proven)
+        rows, numbers = (wanted & ~proven).nonzero(as_tuple=True)
+        size = max(1, ENTRIES // max(self.of.network.moving.shape))
+        for row, number in zip(rows.split(size), numbers.split(size), strict=True):
+            positive, negative = self._decided(row, number, steps, budget)
+            proven[row, number], refuted[row, number] = positive, negative
+        return proven, refuted
+
+    def _decided(self, rows: Tensor, numbers: Tensor, steps: int, budget: int) -> tuple[Tensor, Tensor]:
+        """Which functionals (F,) are positive on the whole ball, and which are not somewhere."""
+        terms, scale = self.terms(rows, *self.pairs.at(rows, numbers))
+        terms = _less(terms, self.pairs.ties[rows, numbers] / scale)
+        proof = ascended(terms, started(terms), steps)
+        return branched(terms, proof, budget), proof.reached <= 0
+
+    def by_features(self) -> Tensor:
+        """Lower bounds of all functionals from those of single features, (N, D)."""
+        pairs, k = self.pairs, self.pairs.top.shape[1]
+        features = torch.cat([pairs.top, *[pairs.rest] * (2 if pairs.both else 1)], 1)
+        signs = torch.ones_like(features, dtype=pairs.sign.dtype)
+        signs[:, :k] = pairs.sign
+        signs[:, k : k + pairs.rest.shape[1]] = -1
+        alone = self._alone(features, signs)
+        others = alone[:, k:].unflatten(1, (-1, 1, pairs.rest.shape[1]))
+        bounds: Tensor = (alone[:, :k].unsqueeze(1).unsqueeze(3) + others).flatten(1)
+        return bounds
+
+    def _alone(self, features: Tensor, signs: Tensor) -> Tensor:
+        """Lower bounds of signs * e of single features, (N, S), with slopes from end to end."""
+        rows = torch.arange(len(features), device=features.device).unsqueeze(1).expand_as(features).flatten()
+        bounds = []
+        size = max(1, ENTRIES // max(self.of.network.moving.shape))
+        for row, i, a in zip(
+            rows.split(size), features.flatten().split(size), signs.flatten().split(size), strict=True
+        ):
+            terms, scale = self.terms(row, i, a, i, torch.zeros_like(a))
+            bounds.append(terms.bound(terms.chord()).value * scale)
+        return torch.cat(bounds).reshape(features.shape)
+
+
+def _less(terms: Terms, charge: Tensor) -> Terms:
+    """The same functionals less a charge (F,)."""
+    return replace(terms, constant=terms.constant - charge)
+
+
+def radii_among(attributions: Attributions, pairs: FeaturePairs, asked: Sequence[float], budget: int) -> Tensor:
+    """The largest of the asked radii to which each functional is certainly positive, 0 if none, (N, D).
+
+    It is a hair larger than asked: inside of it lies the whole of the ball that was asked about.
+    """
+    radii = torch.zeros_like(pairs.values)
+    open_ = pairs.values > 0
+    for radius in sorted(asked):
+        hair = pairs.values.new_full((len(radii),), radius * (1 + INFLATION))
+        proven, refuted = Level(attributions, pairs, hair).certified(open_, steps=STEPS, budget=budget)
+        radii = torch.where(proven, hair.unsqueeze(1), radii)
+        open_ = open_ & ~refuted
+    return radii
+
+
+def dual_radii(
+    attributions: Attributions, pairs: FeaturePairs, known: Tensor, *, budget: int, around: Tensor | None = None
+) -> Tensor:
+    """Radii (N, D) to which functionals are certainly positive, from known ones on, by trials.
+
+    The first trials are along the whole curve and cheap. Each of the others is halfway, on a scale of logarithms,
+    between what is certified and what has failed, for the number of displaced features of which least is known.
+
+    Args:
+        attributions: of N inputs.
+        pairs: the functionals.
+        known: certified radii, (N, D).
+        budget: see `certify`.
+        around: guesses of limits (N, k), from far below which on to look; None = from those of `known` on.
+    """
+    search = _Search(attributions, pairs, torch.where(pairs.values > 0, known, 0.0))
+    limits = pairs.limits(search.radii) if around is None else around
+    for trial in _along_the_curve(limits, 1.0 if around is None else FAR_BELOW).unbind(1):
+        search.at(trial, steps=0, budget=0)
+    for _ in range(TRIALS):
+        trial = search.next_trial()
+        if not bool((trial > 0).any()):
+            break
+        search.at(trial, steps=TRIAL_STEPS, budget=budget)
+    return search.radii
+
+
+class _Search:
+    """What trials have shown so far.
+
+    Attributes:
+        radii: certified for each functional, (N, D).
+        refuted: radii at which one of a pair was seen not to be positive, (N, D).
+        above: radii at which more than m features may have been displaced, (N, k).
+    """
+
+    def __init__(self, attributions: Attributions, pairs: FeaturePairs, known: Tensor) -> None:
+        self.of, self.pairs, self.radii = attributions, pairs, known
+        self.refuted = torch.full_like(known, torch.inf)
+        self.above = torch.full_like(pairs.limits(known), torch.inf)
+
+    def at(self, trial: Tensor, *, steps: int, budget: int) -> None:
+        """One trial for each input, at radii (N,); 0 = none."""
+        column = trial.unsqueeze(1)
+        wanted = (self.radii < column) & (self.refuted > column) & (self.pairs.values > 0)
+        proven, refuted = Level(self.of, self.pairs, trial).certified(wanted, steps=steps, budget=budget)
+        self.radii = torch.where(proven, torch.maximum(self.radii, column), self.radii)
+        sides = 2 if self.pairs.both else 1
+        # of the two functionals of a pair none counts without the other
+        refuted = refuted.unflatten(1, (sides, -1)).any(1).repeat(1, sides)
+        self.refuted = torch.where(refuted, torch.minimum(self.refuted, column), self.refuted)
+        if steps:
+            short = (self.pairs.limits(self.radii) < column) & (column > 0)
+            self.above = torch.where(short, torch.minimum(self.above, column), self.above)
+
+    def next_trial(self) -> Tensor:
+        """The next radius for each input, 0 where nothing is left to look for, (N,)."""
+        limits, above = self.pairs.limits(self.radii), self.above
+        usable = (limits > 0) & limits.isfinite()
+        trial = torch.where(above.isfinite(), (limits * above).sqrt(), FARTHER * limits)
+        doubt = torch.where(usable, (above / limits).clamp_max(FARTHER**2), 0.0)
+        # the radius itself first, then the rest of the curve
+        doubt[:, 0] = torch.where(doubt[:, 0] > CLOSE, doubt[:, 0] * FARTHER**2, doubt[:, 0])
+        # in whole steps, the first of equals: rounding must not choose another one when a row is alone
+        order = torch.arange(limits.shape[1], dtype=limits.dtype, device=limits.device)
+        which = ((100 * doubt).round() - order / (2 * len(order))).argmax(1, keepdim=True)
+        most = doubt.gather(1, which)
+        return snapped(torch.where(most > CLOSE, trial.gather(1, which), 0.0).squeeze(1))
+
+
+def _along_the_curve(limits: Tensor, share: float) -> Tensor:
+    """Radii from a share of the smallest limit of an input to beyond its largest, 0 where it has none, (N, T)."""
+    usable = (limits > 0) & limits.isfinite()
+    start = share * torch.where(usable, limits, torch.inf).amin(1, keepdim=True)
+    end = BEYOND * torch.where(usable, limits, 0.0).amax(1, keepdim=True)
+    shares = torch.arange(1, CURVE + 1, dtype=limits.dtype, device=limits.device) / CURVE
+    return snapped(torch.where(usable.any(1, keepdim=True), start * (end / start) ** shares, 0.0))

@@ -1,0 +1,87 @@
+"""Minima of one neuron's term against a fine grid; and places of a curvature against the curvature itself."""
+
+import pytest
+import torch
+from torch import nn
+
+from r2et.enclosure.activations import MaxPool, Smooth, Softplus, activation
+from r2et.enclosure.scalar_minima import Neurons, has_minima, least
+from tests.models_with_answers import generator
+
+EXACT = (nn.Softplus(), nn.Softplus(5.0), nn.Softplus(1000.0), nn.Softplus(3.0, 4.0), nn.Tanh(), nn.Sigmoid())
+HINGED = (nn.ReLU(), nn.LeakyReLU(0.2), nn.LeakyReLU(-0.3))
+BY_PIECES = (nn.GELU(), nn.SiLU())
+
+
+def drawn(count, seed=0):
+    """Neurons and slopes (count,), some of them zero, some intervals a point."""
+    source = generator(seed)
+
+    def normal():
+        return torch.randn(count, generator=source, dtype=torch.float64)
+
+    def uniform():
+        return torch.rand(count, generator=source, dtype=torch.float64)
+
+    beta, z, size = normal(), 3 * normal(), 10 ** (4 * uniform() - 2.5)
+    slope = beta * normal() * 10 ** (-4 * uniform())
+    low, high = -size * uniform(), size * uniform()
+    slope[::5], beta[::7], z[::9] = 0.0, 0.0, 0.0
+    low[::11], high[::11] = 0.0, 0.0
+    return Neurons(beta, z, low, high), slope
+
+
+def on_a_grid(known, neurons, slope):
+    beta, z, low, high = neurons
+    y = low[:, None] + (high - low)[:, None] * torch.linspace(0, 1, 4001, dtype=torch.float64)
+    return (beta[:, None] * known.slope_at(z[:, None] + y) - slope[:, None] * y).amin(1)
+
+
+@pytest.mark.parametrize("module", [*EXACT, *HINGED, *BY_PIECES], ids=repr)
+def test_the_minimum_is_below_a_fine_grid_and_close_to_it(module):
+    known, case = activation(module), drawn(1500)
+    value, place = least(known, *case)
+    (beta, z, low, high), slope = case
+    searched = on_a_grid(known, *case)
+    size = beta.abs() + (slope.abs() * (high - low))
+    assert (value <= searched + 1e-13 * size).all()
+    assert ((place >= low) & (place <= high)).all()
+    # on a hinge itself a grid sees one side alone
+    loose = ((searched - value) / size.clamp_min(1e-300))[(z != 0) | (low < high)]
+    assert float(loose.max()) < (0.05 if module in BY_PIECES else 2e-3)
+    assert float(loose.median()) < (1e-3 if module in BY_PIECES else 1e-6)
+
+
+@pytest.mark.parametrize("module", EXACT, ids=repr)
+def test_without_stationary_points_the_minimum_is_caught(module, monkeypatch):
+    known, case = activation(module), drawn(1500)
+    monkeypatch.setattr(known, "places", lambda curvature: ())
+    assert (least(known, *case)[0] > on_a_grid(known, *case) + 1e-6).any()
+
+
+@pytest.mark.parametrize("module", EXACT, ids=repr)
+def test_places_of_a_curvature_are_all_of_them(module):
+    known = activation(module)
+    z = torch.linspace(-6, 6, 401, dtype=torch.float64) / getattr(module, "beta", 1.0)
+    # the steepest place of all is one that rounding may miss
+    z = z[known.curvature(z, z)[0].abs() < 0.999 * known.curvature(z, z)[0].abs().amax()]
+    curvature = known.curvature(z, z)[0]
+    places = torch.stack(known.places(curvature))
+    assert ((places - z).abs().amin(0) < 1e-5).all()
+    beyond = known.curvature(z * 0 - 50, z * 0 + 50)[1] * 1.01
+    assert torch.stack(known.places(beyond)).isnan().all()
+
+
+def test_a_hinge_counts_on_both_sides():
+    at, one = torch.zeros(1, dtype=torch.float64), torch.ones(1, dtype=torch.float64)
+    assert float(least(activation(nn.ReLU()), Neurons(one, at, at, at), at)[0]) == 0
+    assert float(least(activation(nn.ReLU()), Neurons(-one, at, at, at), at)[0]) == -1
+    assert float(least(activation(nn.ReLU()), Neurons(one, at + 0.5, at - 0.4, at + 9), at)[0]) == 1
+
+
+def test_which_activations_have_minima():
+    assert has_minima(Softplus())
+    assert has_minima(activation(nn.ReLU()))
+    assert has_minima(Smooth(torch.sin, torch.cos, lambda z: -torch.sin(z)))
+    assert not has_minima(MaxPool(torch.ones(2, 2, dtype=torch.bool)))
+    assert not has_minima(None)

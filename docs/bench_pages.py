@@ -131,7 +131,8 @@ def masking_table(found: Results) -> list[str]:
         "A model can look stable because its slopes mislead attacks. P@k of the stable models at the full radius under "
         "searches that do not follow their slopes, first seed, "
         f"{rows[0].first('masking/inputs')} inputs: none finds much more than WorstCase. That nearly nothing is *proven* at "
-        "this radius for some of them is the looseness of intervals around sharp neurons, not a successful attack.",
+        "this radius for some of them is a limit of the certificate of that version, whose radii were badly spaced and whose "
+        "intervals are wide, not a successful attack; the dual bound of networks with one hidden layer came later.",
         "",
         f"| data | method | {' | '.join(names)} |",
         "|---" * (2 + len(names)) + "|",

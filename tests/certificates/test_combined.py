@@ -4,19 +4,20 @@ import pytest
 import torch
 from torch import nn
 
+from r2et.certificates import certify
 from r2et.certificates.combined import BUDGET, combined
 from r2et.enclosure import extract
 from r2et.errors import InputError
 from r2et.explainers import Gradient, GradientTimesInput
-from tests.models_with_answers import mlp
+from tests.models_with_answers import mlp, normal
 
 ONE = extract(mlp(5), torch.Size([5]))
 TWO = extract(nn.Sequential(*mlp(5, 4), nn.Tanh(), nn.Linear(4, 2)).double(), torch.Size([5]))
 
 
-def parts(network, *, method="auto", explainer=None, radii=None):
+def parts(network, *, method="auto", family="deterministic", explainer=None, radii=None):
     chosen = explainer or Gradient()
-    return combined(network, chosen, method=method, family="deterministic", radii=radii, budget=None).parts
+    return combined(network, chosen, method=method, family=family, radii=radii, budget=None).parts
 
 
 def test_a_search_takes_all_that_apply_and_given_radii_the_dual_alone():
@@ -25,6 +26,23 @@ def test_a_search_takes_all_that_apply_and_given_radii_the_dual_alone():
     assert parts(ONE, method="integral", radii=[0.1]) == ("integral",)
     assert parts(ONE, explainer=GradientTimesInput(), radii=[0.1]) == ("integral",)
     assert parts(TWO) == parts(TWO, radii=[0.1]) == ("integral",)
+
+
+def test_auto_leaves_the_dual_out_where_it_gained_nothing():
+    relu = extract(mlp(5, activation=nn.ReLU), torch.Size([5]))
+    assert parts(relu, family="piecewise") == ("intervals",)
+    assert parts(relu, family="piecewise", radii=[0.1]) == ("dual",)
+    assert parts(relu, method="piecewise", family="piecewise") == ("intervals", "dual")
+    many = extract(mlp(5, 4), torch.Size([5]))
+    assert parts(many) == parts(many, radii=[0.1]) == ("integral",)
+    assert parts(many, method="deterministic", radii=[0.1]) == ("dual",)
+    assert parts(many, explainer=Gradient(score="logit")) == ("integral", "dual")
+
+
+def test_the_dual_alone_finds_radii_between_hinges():
+    """Nothing bends at x, so that the first-order radius is infinite: no place to look from."""
+    model, x = mlp(5, activation=nn.ReLU, seed=2), normal(12, 5, seed=3)
+    assert float((certify(model, x, 2, method="dual").radius > 0).double().mean()) > 0.5
 
 
 def test_the_dual_by_name_applies_or_says_why_not():

@@ -59,14 +59,15 @@ def certify(
         method: "auto" takes "additive" (exact) where columns do not interact, "deterministic" for other smooth
             networks and "piecewise" for ReLU-like ones. The last two take the largest radius of all bounds that
             apply, which are methods too: "integral" (smooth) or "intervals" (ReLU-like) of enclosures on growing
-            balls, and "dual" for networks of one hidden layer. What has to be asked for: `Smoothing(...)` (any
-            model, but about a smoothed explanation; "smoothing" is short for its defaults) and "first-order" (an
-            estimate).
+            balls, and "dual" for networks of one hidden layer; "auto" leaves the dual bound out where it was seen
+            to gain nothing (a search for ReLU-like networks, log-odds of more than two classes). What has to be
+            asked for: `Smoothing(...)` (any model, but about a smoothed explanation; "smoothing" is short for its
+            defaults) and "first-order" (an estimate).
         target: the class that is explained, int64 (N,); None = the predicted class. It is held fixed.
         prediction: certify also that the predicted class does not change.
         radii: bound P@k at these radii, cheaper than a search for the radius itself where the dual bound applies,
-            and mostly closer with two classes, often not with more; it is known at these radii then, and between
-            two of them what holds at the next larger one. None = search.
+            and mostly closer, with two classes; it is known at these radii then, and between two of them what
+            holds at the next larger one. None = search.
         budget: into how many more parts the dual bound may cut the ball for each functional that it leaves open;
             each costs about as much as the bound itself. None = 2 at given radii, and none in a search.
         domain: what exists. Bounds and whole steps are not used: the certificate holds beyond them too.

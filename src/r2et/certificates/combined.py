@@ -45,6 +45,8 @@ class Combined:
             return radii_among(attributions, pairs, self.radii, self.budget)
         if self.parts == ("dual",):
             first = pairs.limits(first_order_radii(pairs, attributions.slopes_at_x()))
+            # between hinges nothing bends, and a guess that is infinite would be no place to look from
+            first = torch.where(first.isfinite(), first, 1.0)
             known = torch.zeros_like(pairs.values)
             return dual_radii(attributions, pairs, known, budget=self.budget, around=first)
         known = ENCLOSURES[self.parts[0]](attributions, pairs)
@@ -69,17 +71,29 @@ def combined(
     radii: Sequence[float] | None,
     budget: int | None,
 ) -> Combined:
-    """The bounds for a method, a family ("deterministic" or "piecewise") or one of its parts."""
+    """The bounds for a method, a family ("deterministic" or "piecewise") or one of its parts.
+
+    "auto" leaves the dual bound out where it costs time and was seen to gain nothing: in a search for ReLU-like
+    networks, and wherever the score itself bends, as log-odds of more than two classes do.
+    """
     obstacle = why_not_dual(network, explainer)
     if method == "dual" and obstacle is not None:
         raise InputError(f'method="dual" does not apply: {obstacle}; use "{family}"')
     asked = None if radii is None else tuple(float(radius) for radius in radii)
     if method in ENCLOSURES:
         parts: tuple[str, ...] = (method,)
-    elif obstacle is not None:
+    elif method == "dual":
+        parts = ("dual",)
+    elif obstacle is not None or (method == "auto" and not _pays(network, explainer, family, asked)):
         parts = (FAMILIES[family],)
     else:
-        # at given radii the dual bound alone decides nearly all that any of them does, for two classes
-        parts = ("dual",) if method == "dual" or asked is not None else (FAMILIES[family], "dual")
+        # at given radii the dual bound alone decides nearly all that any of them does
+        parts = ("dual",) if asked is not None else (FAMILIES[family], "dual")
     usual = 0 if asked is None else BUDGET
     return Combined(parts, asked, usual if budget is None else int(budget))
+
+
+def _pays(network: Network, explainer: Explainer, family: str, radii: tuple[float, ...] | None) -> bool:
+    """Whether the dual bound is worth its time."""
+    straight = len(network.logits.bias) <= 2 or explainer.score in ("logit", "margin")
+    return straight and (radii is not None or family == "deterministic")

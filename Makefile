@@ -42,7 +42,7 @@ QUICK := tests/test_ranking.py tests/test_scores.py tests/test_registry.py tests
 	tests/files tests/checkpoints tests/report/test_page.py tests/report/test_pictures.py tests/data/test_image_files.py \
 	tests/data/test_sources.py tests/cli/test_listing.py tests/estimator/test_saving.py tests/estimator/test_classifier.py \
 	tests/validate tests/models tests/numerics tests/explainers/test_gradient.py tests/explainers/test_captum.py \
-	tests/certificates/test_deterministic.py tests/certificates/test_smoothing.py tests/r2et_bench/test_tables.py \
+	tests/certificates/test_deterministic.py tests/certificates/test_smoothing.py tests/r2et_bench/test_paper_tables.py \
 	tests/training/test_devices.py tests/predictors/test_programs.py
 
 lowest:

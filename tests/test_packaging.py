@@ -77,6 +77,13 @@ def test_every_dependency_has_a_lower_bound_that_is_tested():
     assert {"run": "make lowest"}.items() <= workflow["jobs"]["lowest"]["steps"][-1].items()
 
 
+def test_the_quick_part_of_the_tests_is_there():
+    """pytest runs nothing at all if one of the named files is missing."""
+    named = re.findall(r"tests/[\w/.]+", (ROOT / "Makefile").read_text())
+    assert len(named) > 20
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
 def test_coverage_has_a_floor():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["coverage"]
     assert settings["report"]["fail_under"] >= 71

@@ -31,7 +31,7 @@ EFFORT: dict[str, tuple[int, int, int]] = {
 #: of version 2: steps, restarts, hops and searches that hop; draws and rounds without gradients
 SEARCHES: dict[str, tuple[int, int, int, int, int, int]] = {
     "fast": (20, 4, 1, 2, 50, 5),
-    "standard": (25, 64, 8, 24, 1000, 20),
+    "standard": (25, 64, 6, 24, 1000, 20),
     "thorough": (50, 128, 16, 48, 2000, 50),
 }
 #: softplus sharpness of the surrogates of piecewise-linear nets

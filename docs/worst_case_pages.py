@@ -9,8 +9,9 @@ FAST = "WorstCase fast"
 
 #: what to know about figures that were not all computed by one version of the code
 INTERIM = (
-    "- **Interim figures:** WorstCase-1 and noise were computed by an earlier version of the code than WorstCase-2; "
-    "run the command whole before quoting them."
+    "- **Interim figures:** WorstCase-2 ran here with earlier settings (24 searches of 50 steps, 4 hops), WorstCase-1 and "
+    "noise with an earlier version of the code, and the judge hops with 64 searches by now: run the command whole before "
+    "quoting them."
 )
 
 

@@ -123,7 +123,7 @@ def searches() -> dict[str, Any]:
 
     shared: dict[str, Any] = {"k": K, "radius": max(RADII)}
     standard = WorstCase(**shared)
-    members = {MEMBER + short_name(member): member for member in standard.attacks(piecewise=True)}
+    members = {MEMBER + short_name(member): member for member in standard.attacks(piecewise=True, formulas=True)}
     return {
         STANDARD: standard,
         OLD: WorstCase(**shared, version=1),

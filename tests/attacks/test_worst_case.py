@@ -18,7 +18,7 @@ from r2et.attacks import (
     WorstCase,
 )
 from r2et.attacks.task import Task
-from r2et.attacks.worst_case import BETAS, EFFORT, SEARCHES
+from r2et.attacks.worst_case import BETAS, DRAWS, EFFORT
 from r2et.errors import InputError
 from r2et.explainers import Gradient, GradientTimesInput
 from r2et.validate import piecewise_linear
@@ -226,7 +226,9 @@ def test_progress_and_iterations(name):
     ticks: list[int] = []
     result = attack.attack(Task.prepare(attack, model, x), ticks.append)
     assert all(units > 0 for units in ticks)
-    assert attack.iterations() == sum(member.iterations() for member in attack.attacks(piecewise=True))
+    assert attack.iterations() == sum(
+        member.iterations() for member in attack.attacks(piecewise=True, formulas=True)
+    )
     assert 0 < sum(ticks) <= attack.iterations()
     assert (result.first_flip <= attack.iterations()).all()
 
@@ -375,7 +377,7 @@ def test_the_second_recipe(monkeypatch):
 def test_the_second_recipe_is_never_kinder_than_noise(norm):
     model, x, _ = cases()["tanh"]
     shared = {"k": 3, "radius": 0.2, "norm": norm}
-    draws = SEARCHES["fast"][4]
+    draws = DRAWS["fast"][0]
     worst = WorstCase(**shared, budget="fast")(model, x, seed=3, radii=(0.1, 0.2))
     noise = NoiseAttack(**shared, steps=draws)(model, x, seed=3, radii=(0.1, 0.2))
     for one, other in zip(worst, noise, strict=True):

@@ -1,6 +1,7 @@
 """What many searches per row have found so far, and how they come to the rows of an attack."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -16,6 +17,23 @@ from r2et.numerics.memory import at_once
 NEVER = 2**40
 #: gaps are compared in units of this, as shares of the explanation
 GRAIN = 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The best points of R searches of each of M rows.
+
+    Attributes:
+        x: (R, M, *features); may leave budget and domain by rounding.
+        level: as in `Chains`, (R, M).
+        lost: the most features that a row has lost at its starts and at each step, int64 (steps + 1, M).
+        sloped: whether a search of the row had a slope to follow, bool (M,).
+    """
+
+    x: Tensor
+    level: Tensor
+    lost: Tensor
+    sloped: Tensor
 
 
 class Chains:
@@ -71,7 +89,7 @@ class Chains:
     def best(self) -> Tensor:
         """The best point of each row, (N, *features)."""
         number = self.level.argsort(dim=0, stable=True)[0]
-        return self.x[number, torch.arange(len(number), device=number.device)]
+        return self.task.project(self.x[number, torch.arange(len(number), device=number.device)])
 
     def keep(self, count: int) -> None:
         """Keep the best searches of each row, best first."""
@@ -102,7 +120,8 @@ class Chains:
             lost: how many features each of them has displaced, (M, ...).
             iteration: of the wave, from 1 on; one for all or (M,).
         """
-        level = torch.where(evaluation.kept, evaluation.precision + self._unit * self._gap(evaluation, lost), 2.0)
+        gap = self.fraction(self._gap(evaluation, lost))
+        level = torch.where(evaluation.kept, evaluation.precision + gap, 2.0)
         better = level < self.level[chain, rows]
         own = chain[better], rows[better]
         self.x[own] = evaluation.x.detach()[better]
@@ -118,8 +137,30 @@ class Chains:
             place = (number - 1) * len(self._first) + rows
             self.history.view(-1).scatter_reduce_(0, place, precision, "amin")
 
+    def take(self, chain: Tensor, rows: Tensor, found: "Found") -> None:
+        """What searches, int64 (R,), of some rows, int64 (M,), have found; no search of a row is there twice."""
+        level = found.level.to(self.level.dtype)
+        better = level < self.level[chain[:, None], rows]
+        own = chain[:, None].expand_as(better)[better], rows.expand_as(better)[better]
+        self.x[own], self.level[own] = found.x[better], level[better]
+        # a start counts as the first step
+        lost = torch.cat([found.lost[:2].amax(0, keepdim=True), found.lost[2:]])
+        lowest = 1 - lost.to(self.level.dtype) / self.task.attack.k
+        number = torch.arange(self._done, self._done + len(lowest), device=rows.device)[:, None]
+        first = torch.where(lowest < self.task.attack.flip_below, number + 1, NEVER).amin(0)
+        self._first[rows] = torch.minimum(self._first[rows], first)
+        self.moved[rows] |= found.sloped
+        self.sloped[rows] |= found.sloped
+        if len(self.history):
+            self.history[number, rows] = torch.minimum(self.history[number, rows], lowest)
+
+    def fraction(self, gap: Tensor) -> Tensor:
+        """The part of a level that comes from gaps of the next feature, which are shares of the explanation."""
+        # what differs by rounding alone is equal, or a row would get other points in another batch
+        return (gap.clamp(-1, 1) / GRAIN).round().mul_(GRAIN * self._unit)
+
     def _gap(self, evaluation: Evaluation, lost: Tensor) -> Tensor:
-        """What the next feature has to close, as a share of the explanation, between -1 and 1, (M,)."""
+        """What the next feature has to close, as a share of the explanation, (M,)."""
         scores = evaluation.scores.detach()
         total = scores.abs().sum(-1).clamp_min(negligible(scores.dtype))
         place = lost.clamp_max(evaluation.weakest.shape[-1] - 1)[..., None]
@@ -127,10 +168,8 @@ class Chains:
             scores.gather(-1, features.gather(-1, place)).squeeze(-1)
             for features in (evaluation.weakest, evaluation.strongest)
         )
-        gap = ((below - above) / total).clamp(-1, 1)
-        gap = gap.mean(1) if gap.ndim > 1 else gap
-        # what differs by rounding alone is equal, or a row would get other points in another batch
-        return (gap / GRAIN).round() * GRAIN
+        gap = (below - above) / total
+        return gap.mean(1) if gap.ndim > 1 else gap
 
 
 def search_together(

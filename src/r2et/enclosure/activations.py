@@ -43,6 +43,10 @@ class EnclosedActivation(ABC):
         """sigma' at z as the backward pass takes it, also at a hinge, where `slope` leaves it open, (N, m)."""
         return self.slope(z, z)[0]
 
+    def curvature_at(self, z: Tensor, slope: Tensor) -> Tensor:
+        """sigma'' at z, (N, m), where sigma' is known; no bound, and near enough for a search."""
+        return self.curvature(z, z)[0]
+
     def places(self, curvature: Tensor) -> tuple[Tensor, ...] | None:
         """Every z with sigma''(z) = curvature, tensors of its shape, NaN where there is none; None = not known."""
         return None
@@ -110,6 +114,10 @@ class Smooth(EnclosedActivation):
         """sigma' at z, (N, m)."""
         return self._slope(z)
 
+    def curvature_at(self, z: Tensor, slope: Tensor) -> Tensor:
+        """sigma'' at z, (N, m)."""
+        return self._curvature(z)
+
     def places(self, curvature: Tensor) -> tuple[Tensor, ...] | None:
         """As given."""
         return None if self._places is None else self._places(curvature)
@@ -167,6 +175,10 @@ class Softplus(Smooth):
         # log(1 + exp(-threshold)), also where that overflows
         self.value_jump = float(torch.logaddexp(below, torch.zeros_like(below))) / beta
         self.slope_jump = float(torch.sigmoid(below))
+
+    def curvature_at(self, z: Tensor, slope: Tensor) -> Tensor:
+        """beta sigma' (1 - sigma')."""
+        return (slope - slope * slope).mul_(self.beta)
 
     def value_error(self, upper: Tensor) -> Tensor:
         """The jump at the switch, where it may be reached."""
@@ -265,7 +277,7 @@ class LeakyReLU(EnclosedActivation):
 
     def value(self, z: Tensor) -> Tensor:
         """sigma(z)."""
-        return torch.where(z > 0, z, self.negative_slope * z)
+        return F.leaky_relu(z, self.negative_slope)
 
     def slope(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
         """Both slopes where zero lies in the interval; 0 itself counts as both sides."""
@@ -276,6 +288,8 @@ class LeakyReLU(EnclosedActivation):
 
     def slope_at(self, z: Tensor) -> Tensor:
         """At zero the slope of the left side, as in PyTorch."""
+        if self.negative_slope == 0:
+            return (z > 0).to(z)
         return torch.where(z > 0, torch.ones_like(z), self.negative_slope)
 
     def curvature(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:

@@ -360,7 +360,8 @@ def test_the_second_recipe(monkeypatch):
     attack = WorstCase(k=3, radius=0.1, budget="fast")
     assert attack.recipe == "WorstCase-2"
     members = attack.attacks(piecewise=True)
-    assert [type(member) for member in members] == [NextFeatureAttack, RandomSearchAttack, MinimalFlip]
+    kinds = [NextFeatureAttack, RandomSearchAttack, BoundaryAttack, MinimalFlip]
+    assert [type(member) for member in members] == kinds
     calls = record_members(monkeypatch)
     result = attack(model, x)
     search, without, *nearest = calls

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from r2et.attacks.attack import ATTACKS, Attack
 from r2et.attacks.best import Best
-from r2et.attacks.boundary import BoundaryAttack
+from r2et.attacks.boundary import BoundaryAttack, BoundaryLoss
 from r2et.attacks.closed_search import has_formulas
 from r2et.attacks.judge import Judge
 from r2et.attacks.minimal import MinimalFlip
@@ -56,8 +56,9 @@ BETAS: dict[str, tuple[float, ...]] = {
 class WorstCase(Attack):
     """For each input the lowest P@k that a fixed set of attacks finds.
 
-    Version 2 is NextFeatureAttack, RandomSearchAttack, BoundaryAttack (its hinge, not with "fast") and, for rows
-    that none has flipped, MinimalFlip; all radii of a call are searched together. Version 1, of older records, is
+    Version 2 is NextFeatureAttack, RandomSearchAttack, BoundaryAttack (both losses; "fast": the soft one) and, for
+    rows that none has flipped, MinimalFlip; all radii of a call are searched together, and networks that have
+    formulas (`r2et.attacks.closed_search`) longer than others. Version 1, of older records, is
     ERAttack, MSEAttack, BoundaryAttack (both losses, several surrogates and restarts) and MinimalFlip. Rows that
     have lost all of their top-k features are not attacked again.
 
@@ -171,9 +172,11 @@ class WorstCase(Attack):
             starts=self.starts,
         )
         recipe: list[Attack] = [search, RandomSearchAttack(**self._shared, steps=draws, rounds=rounds)]
-        if self.budget != "fast":
-            # at small radii steps that adapt find a feature here and there that many starts miss
-            recipe.append(BoundaryAttack(**self._shared, steps=EFFORT[self.budget][1], loss="hinge"))
+        # steps that adapt: at small radii by the hinge, a feature here and there; at large k by all pairs at once,
+        # which on images displaces more than many starts do
+        losses: tuple[BoundaryLoss, ...] = ("soft",) if self.budget == "fast" else ("hinge", "soft")
+        for loss in losses:
+            recipe.append(BoundaryAttack(**self._shared, steps=EFFORT[self.budget][1], loss=loss))
         return [*recipe, *self._nearest()]
 
     def _nearest(self) -> list[Attack]:

@@ -5,7 +5,7 @@ from typing import Any
 
 INK, OLD_COLOUR, NEW_COLOUR = "#444444", "#9fb3c8", "#c2571a"
 JUDGE, STANDARD, OLD, NOISE, MEMBER = "judge", "WorstCase standard", "WorstCase-1 standard", "noise", "member: "
-FAST = "WorstCase fast"
+FAST, THOROUGH = "WorstCase fast", "WorstCase thorough"
 
 
 def kinder(net: dict[str, Any], column: str, radius: float) -> float:
@@ -57,6 +57,9 @@ def worst_case_page(results: dict[str, Any]) -> str:
         lines += [f"## Radius {radius:g}", "", *table(nets, radius), ""]
     if any(column.startswith(MEMBER) for column in nets[0]["precision"]):
         lines += ["## One member alone", "", *members(nets, settings), ""]
+    some = [net for net in nets if THOROUGH in net["precision"]]
+    if some:
+        lines += ["## What each budget finds", "", *budgets(some, settings), ""]
     lines += ["## Time", "", *times(nets)]
     return "\n".join(lines) + "\n"
 
@@ -159,6 +162,24 @@ def members(nets: list[dict[str, Any]], settings: dict[str, Any]) -> list[str]:
             shown.append(f"{sum(more) / len(more):.2f} | {min(more):.2f}")
         lines.append(f"| {name.removeprefix(MEMBER)} | {' | '.join(shown)} |")
     return lines
+
+
+def budgets(nets: list[dict[str, Any]], settings: dict[str, Any]) -> list[str]:
+    """P@k under the three budgets, and what they take, beside the judge."""
+    columns = (FAST, STANDARD, THOROUGH, JUDGE)
+    names = " and ".join(sorted({net["data"] for net in nets}))
+    lines = [
+        f"P@{settings['k']} on the networks of {names} at radii "
+        f"{' / '.join(f'{radius:g}' for radius in settings['radii'])}, and processor time as a multiple of `fast`.",
+        "",
+        f"| network | {' | '.join(columns)} |",
+        "|---" * (1 + len(columns)) + "|",
+    ]
+    for net in nets:
+        shown = [" / ".join(f"{value:.2f}" for value in net["precision"][column].values()) for column in columns]
+        lines.append(f"| {net['net']} | {' | '.join(shown)} |")
+    totals = [sum(net["seconds"][column] for net in nets) for column in columns]
+    return [*lines, f"| time | {' | '.join(f'{total / totals[0]:.1f} x' for total in totals)} |"]
 
 
 def times(nets: list[dict[str, Any]]) -> list[str]:

@@ -35,6 +35,9 @@ def short(monkeypatch):
     """As many attacks as ever, of few steps."""
     monkeypatch.setitem(worst_case.EFFORT, "standard", (2, 2, 2))
     monkeypatch.setitem(worst_case.EFFORT, "fast", (2, 2, 1))
+    for budget, sizes in list(worst_case.SEARCHES.items()):
+        # no fewer searches than there are schedules of softer copies
+        monkeypatch.setitem(worst_case.SEARCHES, budget, tuple(min(size, len(SCHEDULES)) for size in sizes))
     monkeypatch.setattr(minimal, "SEARCH_STEPS", 2)
     monkeypatch.setattr(minimal, "HINGES", 2)
 

@@ -110,7 +110,7 @@ def test_domain_is_respected(attack, name):
 
 @every_case
 def test_deterministic_and_independent_of_the_batch(attack, name):
-    model, x, run = case(attack, name, steps=20)
+    model, x, run = case(attack, name, rows=5, steps=10)
     result = run(model, x, seed=3)
     again = run(model, x, seed=3)
     assert torch.equal(result.x, again.x)
@@ -120,9 +120,8 @@ def test_deterministic_and_independent_of_the_batch(attack, name):
         torch.testing.assert_close(parts.x, result.x, atol=1e-6, rtol=0)
         assert torch.equal(parts.first_flip, result.first_flip)
         assert torch.equal(parts.precision, result.precision)
-    for r in range(len(x)):
-        alone = run(model, x[r : r + 1], seed=3)
-        torch.testing.assert_close(alone.x[0], result.x[r], atol=1e-6, rtol=0)
+    alone = run(model, x[2:3], seed=3)
+    torch.testing.assert_close(alone.x[0], result.x[2], atol=1e-6, rtol=0)
     backwards = run(model, x.flip(0), seed=3)
     torch.testing.assert_close(backwards.x.flip(0), result.x, atol=1e-6, rtol=0)
 

@@ -78,6 +78,14 @@ def smaller(*names):
     )
 
 
+def everywhere(cases, quick):
+    """Cases (attack, ..., model); of an attack that takes its time all but those of some models are slow."""
+    return [
+        pytest.param(*row, marks=pytest.mark.slow if ATTACKS[row[0]].heavy and row[-1] not in quick else ())
+        for row in cases
+    ]
+
+
 def case(attack, name, rows=4, **settings):
     inputs = 2 if name in TWO_INPUTS else 1
     x = normal(rows, 2, 6, seed=4) if inputs == 2 else normal(rows, 6, seed=4)
@@ -105,14 +113,17 @@ def length(delta, norm):
 
 @pytest.mark.parametrize(
     ("attack", "norm", "name"),
-    [
-        (attack, norm, name)
-        for attack, entry in ATTACKS.items()
-        for norm in entry.norms
-        for name in (
-            MODELS if norm == "l2" else ("relu", "siamese") if entry.heavy else ("quadratic", "relu", "pair")
-        )
-    ],
+    everywhere(
+        (
+            (attack, norm, name)
+            for attack, entry in ATTACKS.items()
+            for norm in entry.norms
+            for name in (
+                MODELS if norm == "l2" else ("relu", "siamese") if entry.heavy else ("quadratic", "relu", "pair")
+            )
+        ),
+        quick=("relu", "gelu", "siamese"),
+    ),
 )
 def test_what_is_reported_is_true(attack, norm, name):
     """Budget, prediction, distance, precision and both explanations, each from x alone."""
@@ -142,11 +153,14 @@ def test_what_is_reported_is_true(attack, norm, name):
 
 @pytest.mark.parametrize(
     ("attack", "name"),
-    [
-        (attack, name)
-        for attack, entry in ATTACKS.items()
-        for name in (("quadratic", "relu", "gelu", "siamese") if entry.make is WorstCase else MODELS)
-    ],
+    everywhere(
+        (
+            (attack, name)
+            for attack, entry in ATTACKS.items()
+            for name in (("quadratic", "relu", "gelu", "siamese") if entry.make is WorstCase else MODELS)
+        ),
+        quick=("relu", "siamese"),
+    ),
 )
 def test_a_row_alone_is_the_row_in_a_batch(attack, name):
     """Float64, 20 steps, 1e-6."""

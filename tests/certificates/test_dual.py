@@ -16,6 +16,7 @@ from r2et.explainers import Gradient, GradientTimesInput
 from tests.certificates.opponents import changed_inside
 from tests.certificates.test_dual_bounds import ACTIVATIONS
 from tests.certificates.test_soundness import K, trained
+from tests.covering import covering
 from tests.models_with_answers import generator, linear, mlp, normal
 from tests.opponent import Effort, judge
 
@@ -56,8 +57,12 @@ def drawn_lists(model, x, radius, explainer, k, *, draws=2000):
     return (1 - ranking.precision_at_k(after, clean.expand_as(after), k)).amax(0) * k
 
 
-@pytest.mark.parametrize("trait", TRAITS)
-@pytest.mark.parametrize("module", ACTIVATIONS, ids=repr)
+@pytest.mark.parametrize(
+    # bounds of every activation with every trait are in the tests of the bounds
+    ("module", "trait"),
+    covering(((module, trait) for module in ACTIVATIONS for trait in TRAITS), together=1),
+    ids=repr,
+)
 def test_no_draw_in_the_ball_displaces_more_than_certified(module, trait):
     model, x = ugly(module, trait)
     for k, explainer in ((1, Gradient()), (2, Gradient(reduce="signed")), (4, Gradient(score="logit"))):

@@ -11,6 +11,7 @@ from benchmarks.hunting import boundary_attack, hunt, smallest_flips
 from r2et import data
 from r2et.certificates import certify
 from r2et.explainers import Gradient, GradientTimesInput, SmoothGrad
+from tests.covering import covering
 from tests.data.files import REAL
 from tests.models_with_answers import generator
 
@@ -130,7 +131,7 @@ def examined(architecture, name):
     return certify(model, x, K), smallest_flips(model, x, Gradient(), K)
 
 
-@pytest.mark.parametrize(("architecture", "name"), CASES)
+@pytest.mark.parametrize(("architecture", "name"), covering(CASES, together=1))
 def test_no_attack_changes_the_set_inside_the_radius(architecture, name, record_property):
     model, x = trained(architecture, name)
     certificate, flips = examined(architecture, name)
@@ -148,11 +149,12 @@ def test_no_attack_changes_the_set_inside_the_radius(architecture, name, record_
     assert float((certificate.radius > 0).double().mean()) > 0.8
 
 
+@pytest.mark.parametrize("names", [("breast-cancer",), pytest.param(tuple(ROWS), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_the_same_attacks_succeed_a_little_farther_out(activation):
+def test_the_same_attacks_succeed_a_little_farther_out(activation, names):
     """Otherwise a hunt that finds nothing would mean nothing."""
     succeeded = []
-    for name in ROWS if REAL else ("breast-cancer", "digits"):
+    for name in [name for name in names if REAL or name != "adult"]:
         model, x = trained(f"1 x {activation}", name)
         certificate, flips = examined(f"1 x {activation}", name)
         farther = hunt(model, x, certificate.limits[:, :1], Gradient(), K, share=1.5)
@@ -176,18 +178,24 @@ EXPLAINERS = {
 }
 
 
-@pytest.mark.parametrize("explainer", EXPLAINERS)
 @pytest.mark.parametrize(
-    ("architecture", "name", "rows"),
-    [
-        ("1 x softplus 5", "breast-cancer", 12),
-        ("2 x gelu", "breast-cancer", 8),
-        ("2 x relu", "breast-cancer", 16),
-        ("residual", "digits", 3),
-        ("1 x leaky relu", "digits", 3),
-        ("convolution, max-pooling", "digits", 3),
-        ("linear", "digits", 4),
-    ],
+    ("explainer", "architecture", "name", "rows"),
+    covering(
+        (
+            (explainer, *case)
+            for explainer in EXPLAINERS
+            for case in (
+                ("1 x softplus 5", "breast-cancer", 12),
+                ("2 x gelu", "breast-cancer", 8),
+                ("2 x relu", "breast-cancer", 16),
+                ("residual", "digits", 3),
+                ("1 x leaky relu", "digits", 3),
+                ("convolution, max-pooling", "digits", 3),
+                ("linear", "digits", 4),
+            )
+        ),
+        together=1,
+    ),
 )
 def test_other_explanations(explainer, architecture, name, rows):
     model, x = trained(architecture, name)

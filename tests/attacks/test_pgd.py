@@ -10,6 +10,7 @@ import r2et
 from r2et import Domain, precision_at_k
 from r2et.attacks import ERAttack, MSEAttack
 from r2et.explainers import Activation, Gradient, GradientTimesInput, IntegratedGradients, SmoothGrad
+from tests.covering import covering
 from tests.models_with_answers import (
     Pair,
     Quadratic,
@@ -142,7 +143,9 @@ def replay(run, model, x, **settings):
     return iterates
 
 
-@every_case
+@pytest.mark.parametrize(
+    ("attack", "name"), covering(((attack, name) for attack in ATTACKS for name in MODELS), together=1)
+)
 def test_best_iterate_and_first_flip_against_a_replay(attack, name):
     model, x, run = case(attack, name, history=True)
     result, last = run(model, x), replace(run, keep="last")(model, x)

@@ -25,6 +25,7 @@ from r2et.attacks import (
 from r2et.explainers import Activation, Gradient, GradientTimesInput, IntegratedGradients, SmoothGrad
 from tests.attacks.test_pgd import MODELS as PLAIN_MODELS
 from tests.attacks.test_pgd import TWO_INPUTS as PLAIN_PAIRS
+from tests.little_effort import quick_audits_here  # noqa: F401 - a fixture
 from tests.models_with_answers import Siamese, linear, mlp, naive_gradient, naive_order, normal
 
 MODELS = PLAIN_MODELS | {"siamese-relu": lambda: Siamese(6, activation=nn.ReLU)}

@@ -20,6 +20,11 @@ from tests.models_with_answers import Pair, Quadratic, Siamese, convolution, lin
 
 MODELS = PLAIN_MODELS | {"relu-3": lambda: mlp(activation=nn.ReLU, classes=3)}
 every_model = pytest.mark.parametrize("name", MODELS)
+#: one of each kind: smooth, with hinges, of two inputs
+some_models = pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in ("tanh", "relu", "siamese") else pytest.mark.slow) for name in MODELS],
+)
 
 
 def case(name, rows=6, **settings):
@@ -286,7 +291,12 @@ def test_result_is_consistent(name, keep):
 
 
 @pytest.mark.parametrize(
-    ("activation", "classes"), [(nn.ReLU, 2), (nn.ReLU, 4), (nn.Softplus, 2), (nn.Tanh, 3), (nn.GELU, 2)]
+    ("activation", "classes"),
+    [
+        (nn.ReLU, 2),
+        (nn.Tanh, 3),
+        *(pytest.param(*more, marks=pytest.mark.slow) for more in ((nn.ReLU, 4), (nn.Softplus, 2), (nn.GELU, 2))),
+    ],
 )
 def test_it_flips_what_a_random_search_flips_and_more(activation, classes):
     """500 random directions of the same length and under the same constraints find no flip that it misses."""
@@ -308,7 +318,7 @@ def test_it_flips_what_a_random_search_flips_and_more(activation, classes):
         assert not (random & ~flips).any()
 
 
-@every_model
+@some_models
 def test_domain_and_cap_are_respected(name):
     model, x, run = case(name, keep="last", radius=2.0)
     lower, upper = torch.full((6,), -0.5, dtype=torch.float64), torch.full((6,), 0.4, dtype=torch.float64)
@@ -338,7 +348,7 @@ def test_bounds_are_part_of_the_subproblem():
     assert attack(model, x, domain=Domain(upper=upper)).details["pair"].tolist() == [[1, 4]]
 
 
-@every_model
+@some_models
 def test_deterministic_and_independent_of_the_batch(name):
     model, x, run = case(name, steps=10, keep="last")
     result = run(model, x)

@@ -27,6 +27,7 @@ from r2et.explainers import EXPLAINERS, ColumnEffects, Explainer, Gradient
 from r2et.objectives import OBJECTIVES
 from r2et.objectives.threatened import Threatened
 from r2et.stability import UniformNeighbours, Variant, pairwise_thickness
+from tests.little_effort import quick_audits_here  # noqa: F401 - a fixture
 from tests.models_with_answers import generator, normal
 from tests.tables_with_traps import BendTrap, ReadableSumTrap, neuron_trap
 

@@ -194,15 +194,21 @@ def test_no_other_attack_is_stronger(kind):
     assert 1 - worst >= 1.8 * (1 - means[0]) > 0
 
 
-def test_a_larger_budget_is_never_weaker():
+@pytest.mark.parametrize(
+    "budgets",
+    [("fast", "standard"), pytest.param(("fast", "standard", "thorough"), marks=pytest.mark.slow)],
+    ids=len,
+)
+def test_a_larger_budget_is_never_weaker(budgets):
     model, x = trained("softplus")
     x = x[:10]
     means = []
-    for budget in ("fast", "standard", "thorough"):
+    for budget in budgets:
         result = WorstCase(k=8, radius=0.6, budget=budget)(model, x)
         assert result.kept.all()
         means.append(float(result.precision.mean()))
-    assert means[2] <= means[1] <= means[0] < 1
+    assert means == sorted(means, reverse=True)
+    assert means[0] < 1
 
 
 def test_radii_are_monotone():
@@ -297,8 +303,11 @@ def test_bad_settings(settings, message):
         WorstCase(**({"k": 2, "radius": 1.0} | settings))
 
 
-def test_members_of_ones_own_are_the_minimum_too():
+def test_members_of_ones_own_are_the_minimum_too(monkeypatch):
     model, x, explainer = cases()["tanh"]
+    for kind in (ERAttack, MSEAttack):
+        # of members that are named alone
+        monkeypatch.setitem(kind.__init__.__kwdefaults__, "steps", 50)
     shared = {"k": 3, "radius": 0.3, "explainer": explainer}
     given = ["er", MSEAttack, BoundaryAttack(k=1, radius=9.0, steps=20, keep="last", norm="linf")]
     attack = WorstCase(**shared, members=given)

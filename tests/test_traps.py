@@ -199,7 +199,17 @@ ONLY = {
     "certificate smoothing": ("gradient", "column-effects"),
     "certificate first-order": ("gradient", "column-effects"),
 }
-ROWS = [(measure, name) for measure in MEASURES for name in EXPLAINED if name in ONLY.get(measure, EXPLAINED)]
+#: the same bounds as those of "auto", or of another explainer with them
+REPEATED = {
+    *((f"certificate {name}", "gradient") for name in ("deterministic", "integral")),
+    *((measure, "gradient-times-input") for measure in ENCLOSED),
+}
+ROWS = [
+    pytest.param(measure, name, marks=pytest.mark.slow if (measure, name) in REPEATED else ())
+    for measure in MEASURES
+    for name in EXPLAINED
+    if name in ONLY.get(measure, EXPLAINED)
+]
 
 
 @cache

@@ -43,7 +43,9 @@ MODELS = {
 TWO_INPUTS = ("pair", "siamese")
 rules = pytest.mark.parametrize("rule", RULES)
 every_case = pytest.mark.parametrize(
-    ("rule", "objective", "name"), covering(itertools.product(RULES, OBJECTIVES, MODELS)), ids=lambda v: v
+    ("rule", "objective", "name"),
+    covering(itertools.product(RULES, OBJECTIVES, MODELS), together=1),
+    ids=lambda v: v,
 )
 
 

@@ -335,7 +335,11 @@ def shortened(model, x, result, k):
     return torch.where(result.precision < 1, high * result.distance, torch.inf)
 
 
-@pytest.mark.parametrize("activation", [nn.Tanh, nn.Softplus, nn.GELU, nn.ReLU], ids=lambda a: a.__name__)
+@pytest.mark.parametrize(
+    "activation",
+    [nn.Tanh, nn.ReLU, *(pytest.param(more, marks=pytest.mark.slow) for more in (nn.Softplus, nn.GELU))],
+    ids=lambda a: a.__name__,
+)
 def test_not_farther_than_flips_of_other_attacks(activation):
     """In the median over rows where another attack flips. Its flips are shortened first; a miss is infinite."""
     ratios = []

@@ -270,7 +270,7 @@ def test_nothing_changes_on_a_two_class_linear_model():
 # what every attack promises
 
 
-@every_model
+@some_models
 @pytest.mark.parametrize("keep", ["best", "last"])
 def test_result_is_consistent(name, keep):
     model, x, run = case(name, keep=keep, history=True)
@@ -293,9 +293,11 @@ def test_result_is_consistent(name, keep):
 @pytest.mark.parametrize(
     ("activation", "classes"),
     [
-        (nn.ReLU, 2),
         (nn.Tanh, 3),
-        *(pytest.param(*more, marks=pytest.mark.slow) for more in ((nn.ReLU, 4), (nn.Softplus, 2), (nn.GELU, 2))),
+        *(
+            pytest.param(*more, marks=pytest.mark.slow)
+            for more in ((nn.ReLU, 2), (nn.ReLU, 4), (nn.Softplus, 2), (nn.GELU, 2))
+        ),
     ],
 )
 def test_it_flips_what_a_random_search_flips_and_more(activation, classes):
@@ -471,8 +473,11 @@ def replay(run, model, x):
 @pytest.mark.parametrize(
     "name",
     [
-        *("tanh", "relu", "siamese"),
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("softplus", "gelu", "quadratic", "linear-3")),
+        *("relu", "siamese"),
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("tanh", "softplus", "gelu", "quadratic", "linear-3")
+        ),
     ],
 )
 def test_details_against_a_replay(name):

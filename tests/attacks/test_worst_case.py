@@ -34,7 +34,14 @@ def cases():
     }
 
 
-@pytest.mark.parametrize(("name", "norm"), [("tanh", "l2"), ("relu", "l2"), ("siamese", "l2"), ("tanh", "linf")])
+@pytest.mark.parametrize(
+    ("name", "norm"),
+    [
+        ("relu", "l2"),
+        ("tanh", "linf"),
+        *(pytest.param(name, "l2", marks=pytest.mark.slow) for name in ("tanh", "siamese")),
+    ],
+)
 def test_it_is_the_minimum_of_its_members(name, norm):
     model, x, explainer = cases()[name]
     attack = WorstCase(k=3, radius=0.3, norm=norm, budget="fast", explainer=explainer, version=1)
@@ -172,7 +179,7 @@ def test_a_row_at_zero_costs_less():
     assert costs[0] < costs[1]
 
 
-@pytest.mark.parametrize("kind", ["relu", "softplus"])
+@pytest.mark.parametrize("kind", ["relu", pytest.param("softplus", marks=pytest.mark.slow)])
 def test_no_other_attack_is_stronger(kind):
     """Also not with more steps, and also not one that is no member: the mean P@k on the same rows."""
     model, x = trained(kind)

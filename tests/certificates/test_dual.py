@@ -141,7 +141,8 @@ def test_attacks_inside_the_radius_fail_and_farther_out_mostly_succeed(activatio
     assert float(farther.double().mean()) > 0.5
 
 
-@pytest.mark.parametrize("activation", ["softplus 5", pytest.param("relu", marks=pytest.mark.slow)])
+@pytest.mark.slow  # test_attacks_inside_the_radius_fail asks the same of other attacks
+@pytest.mark.parametrize("activation", ["softplus 5", "relu"])
 def test_worst_case_and_the_independent_judge_agree_with_what_is_proven(activation):
     model, x = trained(f"1 x {activation}", "breast-cancer")
     x = x[:12]
@@ -197,7 +198,7 @@ def test_softplus_is_charged_for_its_switch():
 
 def test_a_row_gets_the_same_alone():
     model, x = trained("1 x softplus 5", "breast-cancer")
-    x = x[:5]
+    x = x[:3]
     together = certify(model, x, K, radii=RADII)
     searched = certify(model, x, K)
     for row in range(len(x)):

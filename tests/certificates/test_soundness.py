@@ -217,7 +217,7 @@ def test_other_explanations(explainer, architecture, name, rows):
 
 
 @pytest.mark.parametrize("architecture", ["1 x softplus 5", "2 x tanh", "2 x relu", "residual", "linear"])
-@pytest.mark.parametrize("name", ["breast-cancer", "digits"])
+@pytest.mark.parametrize("name", ["breast-cancer", pytest.param("digits", marks=pytest.mark.slow)])
 def test_the_prediction_holds_as_well(architecture, name):
     model, x = trained(architecture, name)
     x = x[:12]

@@ -37,8 +37,9 @@ def loaded(tmp_path_factory) -> dict[tuple[str, str], Dataset]:
     # files that are not everywhere are no reason to leave out others
     ("source", "name", "method"),
     [
-        *(("generated", name, method) for name in DATA for method in METHODS),
-        *covering((("real", name, method) for name in DATA for method in METHODS), together=1),
+        case
+        for source in ("generated", "real")
+        for case in covering(((source, name, method) for name in DATA for method in METHODS), together=1)
     ],
 )
 def test_a_method_trains_and_is_attacked(loaded, source, name, method):

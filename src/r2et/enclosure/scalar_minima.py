@@ -70,7 +70,8 @@ def _by_pieces(activation: EnclosedActivation, neurons: Neurons, slope: Tensor) 
     """On each piece the better one of two bounds: from the range of sigma', and from its middle and sigma''."""
     half = (neurons.high - neurons.low) / (2 * PIECES)
     numbers = torch.arange(PIECES, dtype=half.dtype, device=half.device).reshape(-1, *[1] * half.ndim)
-    values, places = [], []
+    values: list[Tensor] = []
+    places: list[Tensor] = []
     for some in numbers.split(max(1, TOGETHER // max(1, half.numel()))):
         middle = neurons.low + (2 * some + 1) * half
         values += _on_pieces(activation, neurons, slope, middle, half).unbind()

@@ -4,10 +4,11 @@ BIN := .venv/bin
 # every test process uses one thread, so that two of them fill two cores
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help demo test coverage lint docs lowest bench-speed dist try-wheel clean
+.PHONY: help demo test slow coverage lint docs lowest bench-speed dist try-wheel clean
 help:
 	@echo "make demo         train four models on breast-cancer data, attack them, compare"
 	@echo "make test         run the tests"
+	@echo "make slow         run those that make test leaves out, for most of an hour"
 	@echo "make coverage     run the tests and say which lines none of them reaches"
 	@echo "make lowest       run a quick part of the tests with the oldest versions that pyproject.toml claims"
 	@echo "make lint         style, types and the layer contract"
@@ -32,6 +33,10 @@ demo: .venv/.core
 # a process takes tests that the other has not begun: what the tests of a file share is rarely made twice
 test: .venv/.dev
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+
+# what repeats at length what the others check: by hand, before a release
+slow: .venv/.dev
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m slow $(ARGS)
 
 # apart from `make test`, which it slows down; the floor is in pyproject.toml
 coverage: .venv/.dev

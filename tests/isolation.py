@@ -50,7 +50,16 @@ def isolated() -> Iterator[None]:
 def seed_everything(seed: int) -> None:
     random.seed(seed)
     np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
+    if _has_devices():
+        torch.manual_seed(seed)
+    else:
+        # without a device torch.manual_seed notes the whole stack for each kind of device there might be
+        torch.default_generator.manual_seed(seed)
+
+
+@cache
+def _has_devices() -> bool:
+    return torch.accelerator.is_available()
 
 
 def random_states() -> Undo:
@@ -168,7 +177,8 @@ def logging_levels() -> Undo:
     before = {log: (log.level, log.disabled, log.propagate) for log in _loggers()}
 
     def put_back() -> None:
-        logging.disable(disabled)
+        if logging.root.manager.disable != disabled:
+            logging.disable(disabled)
         for log in _loggers():
             level, off, propagate = before.get(log, (log.level, log.disabled, log.propagate))
             log.disabled, log.propagate = off, propagate

@@ -10,9 +10,10 @@ import pytest
 import torch
 
 import r2et
-from r2et.attacks import ATTACKS
+from r2et.attacks import ATTACKS, worst_case
 from r2et.cli import demonstration, main
 from r2et.recipes import METHODS
+from tests.little_effort import USUAL, quick_audits_here  # noqa: F401 - a fixture
 
 
 @pytest.fixture(autouse=True)
@@ -342,7 +343,7 @@ def test_an_interrupted_run_ends_with_its_own_code(run, tmp_path, monkeypatch):
 
 
 def test_attack_prints_a_table(run, vanilla):
-    found = run("attack", vanilla, "--steps", 3, "--limit", 15)
+    found = run("attack", vanilla, "--steps", 3, "--limit", 15, "--budget", "fast")
     assert found.code == 0
     at_80_columns(found.out)
     assert "breast-cancer, 15 test inputs, radius 1" in found.out
@@ -425,9 +426,12 @@ def test_every_attack_by_name(run, vanilla, name):
     )
 
 
-def test_all_attacks_leave_out_the_slow_one_and_worst_case_is_the_worst(run, vanilla, tmp_path):
+def test_all_attacks_leave_out_the_slow_one_and_worst_case_is_the_worst(run, vanilla, tmp_path, monkeypatch):
+    monkeypatch.setitem(worst_case.SEARCHES, "fast", USUAL["fast"])
     path = tmp_path / "found.npz"
-    found = run("attack", vanilla, "--radius", "2", "--limit", "12", "--steps", "5", "-o", path)
+    found = run(
+        "attack", vanilla, "--radius", "2", "--limit", "12", "--steps", "5", "--budget", "fast", "-o", path
+    )
     at_80_columns(found.out)
     names = [name for name in ATTACKS.names() if not ATTACKS.find(name).thing.slow]
     arrays = np.load(path)
@@ -451,7 +455,7 @@ def test_all_attacks_in_another_norm_leave_out_what_has_none(run, vanilla):
 
 
 def test_attack_on_a_single_input(run, vanilla):
-    found = run("attack", vanilla, "--steps", 2, "--limit", 1, "--json").json()
+    found = run("attack", vanilla, "--steps", 2, "--limit", 1, "--budget", "fast", "--json").json()
     assert [entry["rows"] for entry in found["attacks"]] == [1] * 9
 
 

@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -17,6 +18,7 @@ from typer.core import TyperGroup
 
 import r2et
 from r2et.cli import with_plug_ins
+from tests.little_effort import little_effort
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -76,12 +78,15 @@ def test_the_page_makes_connectomes_that_load(tmp_path, monkeypatch):
 @pytest.mark.filterwarnings("ignore:invalid value encountered in divide")
 @pytest.mark.usefixtures("nilearn")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_python_blocks_run(page, tmp_path, monkeypatch):
+@pytest.mark.parametrize("effort", [little_effort, pytest.param(nullcontext, marks=pytest.mark.slow)])
+def test_python_blocks_run(effort, page, tmp_path, monkeypatch):
+    """With attacks of few steps, and slowly with all of them."""
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
     namespace = {"__name__": "page"}
-    for number, code in enumerate(blocks(page), 1):
-        exec(compile(code, f"{page.name}, block {number}", "exec"), namespace)
+    with effort():
+        for number, code in enumerate(blocks(page), 1):
+            exec(compile(code, f"{page.name}, block {number}", "exec"), namespace)
 
 
 def test_there_are_blocks_to_run():

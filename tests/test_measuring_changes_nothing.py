@@ -23,6 +23,7 @@ from r2et import attacks, certificates, enclosure, metrics, objectives, stabilit
 from r2et.errors import ModelError
 from r2et.integrations import penalty
 from r2et.numerics.preflight import measuring
+from tests.little_effort import quick_audits_here  # noqa: F401 - a fixture
 
 N, FEATURES, K = 12, 5, 2
 

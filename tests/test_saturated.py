@@ -27,6 +27,7 @@ from r2et.attacks import (
 from r2et.certificates import Smoothing, certify, statistical_stability
 from r2et.explainers import Activation, Gradient, GradientTimesInput, IntegratedGradients, SmoothGrad
 from r2et.stability import AdversarialNeighbours, GaussianNeighbours, UniformNeighbours
+from tests.little_effort import quick_audits_here  # noqa: F401 - a fixture
 from tests.models_with_answers import mlp, normal
 
 FACTORS = (1.0, 1e2, 1e4, 1e8)

@@ -27,6 +27,7 @@ from r2et.explainers import EXPLAINERS, ColumnEffects, Explainer, Gradient
 from r2et.objectives import OBJECTIVES
 from r2et.objectives.threatened import Threatened
 from r2et.stability import UniformNeighbours, Variant, pairwise_thickness
+from tests.little_effort import quick_audits_here  # noqa: F401 - a fixture
 from tests.models_with_answers import generator, normal
 from tests.tables_with_traps import BendTrap, ReadableSumTrap, neuron_trap
 
@@ -198,7 +199,17 @@ ONLY = {
     "certificate smoothing": ("gradient", "column-effects"),
     "certificate first-order": ("gradient", "column-effects"),
 }
-ROWS = [(measure, name) for measure in MEASURES for name in EXPLAINED if name in ONLY.get(measure, EXPLAINED)]
+#: the same bounds as those of "auto", or of another explainer with them
+REPEATED = {
+    *((f"certificate {name}", "gradient") for name in ("deterministic", "integral")),
+    *((measure, "gradient-times-input") for measure in ENCLOSED),
+}
+ROWS = [
+    pytest.param(measure, name, marks=pytest.mark.slow if (measure, name) in REPEATED else ())
+    for measure in MEASURES
+    for name in EXPLAINED
+    if name in ONLY.get(measure, EXPLAINED)
+]
 
 
 @cache

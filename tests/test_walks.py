@@ -10,6 +10,7 @@ import torch
 
 from r2et.numerics.checks import check_inputs, check_labels
 from r2et.tables import read_table
+from tests.little_effort import quick_audits_here  # noqa: F401 - a fixture
 
 SCRIPT = Path(__file__).parents[1] / "docs" / "walks.py"
 

@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 import r2et
-from r2et.attacks import WorstCase, minimal, worst_case
+from r2et.attacks import WorstCase
 from r2et.attacks.guides import SCHEDULES
 from r2et.attacks.inspected import InspectedModel
+from tests.little_effort import quick_audits_here  # noqa: F401 - a fixture
 from tests.models_with_answers import mlp, normal
 
 
@@ -28,15 +29,6 @@ def count_calls(monkeypatch, name, *modules):
     for module in modules:
         monkeypatch.setattr(module, name, counted)
     return calls
-
-
-@pytest.fixture(autouse=True)
-def short(monkeypatch):
-    """As many attacks as ever, of few steps."""
-    monkeypatch.setitem(worst_case.EFFORT, "standard", (2, 2, 2))
-    monkeypatch.setitem(worst_case.EFFORT, "fast", (2, 2, 1))
-    monkeypatch.setattr(minimal, "SEARCH_STEPS", 2)
-    monkeypatch.setattr(minimal, "HINGES", 2)
 
 
 @pytest.mark.parametrize("activation", [nn.ReLU, nn.Tanh])

@@ -15,6 +15,7 @@ from r2et.attacks import Attack, BoundaryAttack, ERAttack, MinimalFlip, MSEAttac
 from r2et.attacks.limits import Limits, tolerance
 from r2et.errors import InputError
 from r2et.numerics.autograd import negligible, unit
+from tests.little_effort import quick_audits_here  # noqa: F401 - a fixture
 from tests.models_with_answers import Siamese, mlp, normal
 
 RADIUS = 0.5

@@ -25,6 +25,8 @@ from r2et.attacks import (
 from r2et.explainers import Activation, Gradient, GradientTimesInput, IntegratedGradients, SmoothGrad
 from tests.attacks.test_pgd import MODELS as PLAIN_MODELS
 from tests.attacks.test_pgd import TWO_INPUTS as PLAIN_PAIRS
+from tests.covering import covering
+from tests.little_effort import quick_audits_here  # noqa: F401 - a fixture
 from tests.models_with_answers import Siamese, linear, mlp, naive_gradient, naive_order, normal
 
 MODELS = PLAIN_MODELS | {"siamese-relu": lambda: Siamese(6, activation=nn.ReLU)}
@@ -71,11 +73,14 @@ every_norm = pytest.mark.parametrize(
 
 
 def smaller(*names):
-    """The cross product of attacks and some models; an attack that takes its time meets the first alone."""
-    return pytest.mark.parametrize(
-        ("attack", "name"),
-        [(attack, name) for attack, entry in ATTACKS.items() for name in (names[:1] if entry.heavy else names)],
-    )
+    """Attacks and models, all models but the first slow; a heavy attack meets the first alone."""
+    cases = ((attack, name) for attack, entry in ATTACKS.items() for name in (names[:1] if entry.heavy else names))
+    return pytest.mark.parametrize(("attack", "name"), everywhere(cases, quick=names[:1]))
+
+
+def everywhere(cases, quick):
+    """Cases (attack, ..., model) of which all but those of some models are slow."""
+    return [pytest.param(*row, marks=() if row[-1] in quick else pytest.mark.slow) for row in cases]
 
 
 def case(attack, name, rows=4, **settings):
@@ -105,14 +110,17 @@ def length(delta, norm):
 
 @pytest.mark.parametrize(
     ("attack", "norm", "name"),
-    [
-        (attack, norm, name)
-        for attack, entry in ATTACKS.items()
-        for norm in entry.norms
-        for name in (
-            MODELS if norm == "l2" else ("relu", "siamese") if entry.heavy else ("quadratic", "relu", "pair")
-        )
-    ],
+    everywhere(
+        (
+            (attack, norm, name)
+            for attack, entry in ATTACKS.items()
+            for norm in entry.norms
+            for name in (
+                MODELS if norm == "l2" else ("relu", "siamese") if entry.heavy else ("quadratic", "relu", "pair")
+            )
+        ),
+        quick=("relu", "gelu", "siamese"),
+    ),
 )
 def test_what_is_reported_is_true(attack, norm, name):
     """Budget, prediction, distance, precision and both explanations, each from x alone."""
@@ -142,11 +150,14 @@ def test_what_is_reported_is_true(attack, norm, name):
 
 @pytest.mark.parametrize(
     ("attack", "name"),
-    [
-        (attack, name)
-        for attack, entry in ATTACKS.items()
-        for name in (("quadratic", "relu", "gelu", "siamese") if entry.make is WorstCase else MODELS)
-    ],
+    everywhere(
+        (
+            (attack, name)
+            for attack, entry in ATTACKS.items()
+            for name in (("quadratic", "relu", "gelu", "siamese") if entry.make is WorstCase else MODELS)
+        ),
+        quick=("relu", "siamese"),
+    ),
 )
 def test_a_row_alone_is_the_row_in_a_batch(attack, name):
     """Float64, 20 steps, 1e-6."""
@@ -342,10 +353,16 @@ EXPLAINERS = {
 }
 
 
-@every_attack
 @pytest.mark.parametrize(
-    ("explainer", "kind"),
-    [*((explainer, "tanh") for explainer in EXPLAINERS), ("activation", "relu")],
+    ("attack", "explainer", "kind"),
+    covering(
+        (
+            (attack, *case)
+            for attack in ATTACKS
+            for case in (*((explainer, "tanh") for explainer in EXPLAINERS), ("activation", "relu"))
+        ),
+        together=1,
+    ),
 )
 def test_every_explainer(attack, explainer, kind):
     explain = EXPLAINERS[explainer]

@@ -5,7 +5,10 @@ from torch import nn
 
 from r2et import audit
 from tests.auditing.toys import RADII, X, Y
+from tests.little_effort import quick_audits
 from tests.models_with_answers import mlp
+
+__all__ = ["fragile", "quick_audits", "report"]
 
 
 @pytest.fixture(scope="package")

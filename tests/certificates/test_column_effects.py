@@ -17,6 +17,7 @@ from r2et.explainers import ColumnEffects, Gradient
 from r2et.validate import smooth
 from tests.certificates.opponents import changed_inside
 from tests.certificates.test_deterministic import Square, known_square  # noqa: F401 - a fixture
+from tests.covering import covering
 from tests.models_with_answers import mlp, naive_order, normal
 from tests.tables_with_traps import BINARY, COLUMNS, DOMAIN, ReadableSumTrap, network, neuron_trap, table
 
@@ -156,17 +157,17 @@ def squared_trap(model):
 
 
 @pytest.mark.parametrize(
-    ("activation", "trap"),
-    [
-        (nn.Softplus, ReadableSumTrap),
-        (nn.Softplus, neuron_trap),
-        (nn.Softplus, squared_trap),
-        (nn.ReLU, ReadableSumTrap),
-        (nn.ReLU, neuron_trap),
-        (nn.ReLU, ReadableBendTrap),
-    ],
+    ("activation", "trap", "prediction"),
+    covering(
+        (activation, trap, prediction)
+        for activation, traps in (
+            (nn.Softplus, (ReadableSumTrap, neuron_trap, squared_trap)),
+            (nn.ReLU, (ReadableSumTrap, neuron_trap, ReadableBendTrap)),
+        )
+        for trap in traps
+        for prediction in (False, True)
+    ),
 )
-@pytest.mark.parametrize("prediction", [False, True])
 def test_a_trap_changes_no_certificate(activation, trap, prediction):
     model, x = network(activation=activation), table(6)
     trapped = trap(model)

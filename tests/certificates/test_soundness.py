@@ -11,6 +11,7 @@ from benchmarks.hunting import boundary_attack, hunt, smallest_flips
 from r2et import data
 from r2et.certificates import certify
 from r2et.explainers import Gradient, GradientTimesInput, SmoothGrad
+from tests.covering import covering
 from tests.data.files import REAL
 from tests.models_with_answers import generator
 
@@ -76,6 +77,8 @@ ARCHITECTURES = {
     "convolution, average pooling, BatchNorm": averaging,
     "convolution, max-pooling": pooling,
 }
+#: activations for which another one stands in every run
+ALIKE = ("softplus 1", "sigmoid", "silu", "leaky relu")
 CASES = [(name, of) for name in ARCHITECTURES for of in ROWS if "conv" not in name or of == "digits"]
 
 
@@ -130,7 +133,13 @@ def examined(architecture, name):
     return certify(model, x, K), smallest_flips(model, x, Gradient(), K)
 
 
-@pytest.mark.parametrize(("architecture", "name"), CASES)
+@pytest.mark.parametrize(
+    ("architecture", "name"),
+    [
+        pytest.param(*case.values, marks=pytest.mark.slow) if case.values[0].endswith(ALIKE) else case
+        for case in covering(CASES, together=1)
+    ],
+)
 def test_no_attack_changes_the_set_inside_the_radius(architecture, name, record_property):
     model, x = trained(architecture, name)
     certificate, flips = examined(architecture, name)
@@ -148,11 +157,15 @@ def test_no_attack_changes_the_set_inside_the_radius(architecture, name, record_
     assert float((certificate.radius > 0).double().mean()) > 0.8
 
 
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_the_same_attacks_succeed_a_little_farther_out(activation):
+@pytest.mark.parametrize("names", [("breast-cancer",), pytest.param(tuple(ROWS), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "activation",
+    [pytest.param(name, marks=pytest.mark.slow if name in ALIKE else ()) for name in ACTIVATIONS],
+)
+def test_the_same_attacks_succeed_a_little_farther_out(activation, names):
     """Otherwise a hunt that finds nothing would mean nothing."""
     succeeded = []
-    for name in ROWS if REAL else ("breast-cancer", "digits"):
+    for name in [name for name in names if REAL or name != "adult"]:
         model, x = trained(f"1 x {activation}", name)
         certificate, flips = examined(f"1 x {activation}", name)
         farther = hunt(model, x, certificate.limits[:, :1], Gradient(), K, share=1.5)
@@ -176,18 +189,24 @@ EXPLAINERS = {
 }
 
 
-@pytest.mark.parametrize("explainer", EXPLAINERS)
 @pytest.mark.parametrize(
-    ("architecture", "name", "rows"),
-    [
-        ("1 x softplus 5", "breast-cancer", 12),
-        ("2 x gelu", "breast-cancer", 8),
-        ("2 x relu", "breast-cancer", 16),
-        ("residual", "digits", 3),
-        ("1 x leaky relu", "digits", 3),
-        ("convolution, max-pooling", "digits", 3),
-        ("linear", "digits", 4),
-    ],
+    ("explainer", "architecture", "name", "rows"),
+    covering(
+        (
+            (explainer, *case)
+            for explainer in EXPLAINERS
+            for case in (
+                ("1 x softplus 5", "breast-cancer", 12),
+                ("2 x gelu", "breast-cancer", 8),
+                ("2 x relu", "breast-cancer", 16),
+                ("residual", "digits", 3),
+                ("1 x leaky relu", "digits", 3),
+                ("convolution, max-pooling", "digits", 3),
+                ("linear", "digits", 4),
+            )
+        ),
+        together=1,
+    ),
 )
 def test_other_explanations(explainer, architecture, name, rows):
     model, x = trained(architecture, name)
@@ -198,7 +217,7 @@ def test_other_explanations(explainer, architecture, name, rows):
 
 
 @pytest.mark.parametrize("architecture", ["1 x softplus 5", "2 x tanh", "2 x relu", "residual", "linear"])
-@pytest.mark.parametrize("name", ["breast-cancer", "digits"])
+@pytest.mark.parametrize("name", ["breast-cancer", pytest.param("digits", marks=pytest.mark.slow)])
 def test_the_prediction_holds_as_well(architecture, name):
     model, x = trained(architecture, name)
     x = x[:12]

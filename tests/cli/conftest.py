@@ -2,7 +2,10 @@
 
 import pytest
 
+from tests.little_effort import quick_audits
 from tests.test_cli import Run
+
+__all__ = ["quick_audits"]
 
 
 @pytest.fixture(autouse=True)

@@ -20,6 +20,7 @@ def commands() -> list[str]:
     return block.group(1).strip().splitlines()
 
 
+@pytest.mark.slow  # test_own_table.py goes the same way with less training, test_docs.py reads the commands
 def test_five_commands_are_enough(tmp_path, monkeypatch, capsys):
     install, *rest = commands()
     assert install == "pip install r2et"

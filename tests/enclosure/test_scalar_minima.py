@@ -79,6 +79,18 @@ def test_a_hinge_counts_on_both_sides():
     assert float(least(activation(nn.ReLU()), Neurons(one, at + 0.5, at - 0.4, at + 9), at)[0]) == 1
 
 
+@pytest.mark.parametrize("module", [nn.Tanh(), nn.ReLU(), nn.GELU()], ids=repr)
+@pytest.mark.parametrize("unknown", ["low", "high", "z"])
+def test_what_is_not_a_number_stays_one(module, unknown):
+    at, one = torch.zeros(3, dtype=torch.float64), torch.ones(3, dtype=torch.float64)
+    neurons = Neurons(one, at, at - 1, at + 1)
+    broken = neurons._replace(
+        **{unknown: getattr(neurons, unknown).clone().index_fill(0, torch.tensor([1]), torch.nan)}
+    )
+    value = least(activation(module), broken, 0.1 * one)[0]
+    assert value.isnan().tolist() == [False, True, False]
+
+
 def test_which_activations_have_minima():
     assert has_minima(Softplus())
     assert has_minima(activation(nn.ReLU()))

@@ -9,6 +9,10 @@ from shutil import copytree, ignore_patterns
 
 import pytest
 
+from tests.little_effort import quick_audits
+
+__all__ = ["quick_audits"]
+
 TOYS = Path(__file__).parent / "toys"
 
 # it is imported as an installed package, not collected as tests

@@ -63,6 +63,14 @@ def without_places(found: dict) -> dict:
     return {**found, "validation": findings}
 
 
+@pytest.mark.parametrize(
+    "exported",
+    [
+        *("mlp", "convolutional", "attention"),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("residual", "float64", "MLP of r2et")),
+    ],
+    indirect=True,
+)
 def test_the_audit_is_the_module_s(exported):
     name, model, program, x = exported
     y = (x[:, 0] > 0).long()

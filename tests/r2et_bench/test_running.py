@@ -209,12 +209,38 @@ def test_no_other_machine_can_reach_a_ray_that_is_started_here(with_ray):
     assert all(address.is_loopback for address in addresses), listening
 
 
+def test_a_plan_of_every_study_fills_every_table_and_figure(tmp_path, monkeypatch):
+    """Those of the smoke preset, with as little of each as there can be."""
+    less = {"rows": 8, "steps": 2, "points": 20, "lengths": [0.05], "sizes": [2]}
+    studies = tuple(
+        replace(
+            study,
+            settings={name: less.get(name, value) for name, value in study.settings.items()},
+            methods=("vanilla", "r2et") if study.name in ("worst", "certified") else study.methods,
+            seeds=1,
+        )
+        for study in PLANS["smoke"].studies
+    )
+    quick = {"epochs": 1, "batch_size": 128}
+    plan = replace(
+        PLANS["smoke"], methods=("vanilla", "r2et"), studies=studies, schedule=quick, retraining=quick, grid={}
+    )
+    monkeypatch.setitem(PLANS, "smoke", plan)
+    _run_smoke(tmp_path)
+    _draw_and_print_everything(tmp_path, tmp_path / "shown")
+
+
+@pytest.mark.slow
 def test_the_smoke_preset_fills_every_table_and_figure(tmp_path):
+    _run_smoke(tmp_path)
+    _draw_and_print_everything(tmp_path, tmp_path / "shown")
+
+
+def _run_smoke(tmp_path):
     places = ["--records", str(tmp_path / "records"), "--work", str(tmp_path / "work")]
     with pytest.raises(SystemExit) as ended:
         main(["bench", "run", "--preset", "smoke", *places])
     assert not ended.value.code
-    _draw_and_print_everything(tmp_path, tmp_path / "shown")
 
 
 def _draw_and_print_everything(folder, output):

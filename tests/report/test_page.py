@@ -220,7 +220,15 @@ def test_other_radii_are_not_compared():
 # --- size -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("rows", "n", "k"), [(1000, 100, 8), (10_000, 2000, 50), (10_000, 9, 8)])
+@pytest.mark.parametrize(
+    ("rows", "n", "k"),
+    [
+        (1000, 100, 8),
+        (2000, 1000, 50),
+        (10_000, 9, 8),
+        pytest.param(10_000, 2000, 50, marks=pytest.mark.slow),
+    ],
+)
 def test_a_report_stays_small(rows, n, k):
     text = report.render(random_audit(rows, n, k))
     assert len(text.encode()) < 1.6e6

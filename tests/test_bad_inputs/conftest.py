@@ -12,6 +12,9 @@ import r2et
 from r2et.checkpoints import save_model
 from r2et.estimator import StableClassifier
 from r2et_bench.records import FORMAT, VERSION
+from tests.little_effort import quick_audits
+
+__all__ = ["quick_audits"]
 
 NETS = """
 import sys

@@ -21,7 +21,13 @@ def traced_only(monkeypatch):
     monkeypatch.setattr(torch, "compile", lambda graph: graph)
 
 
-@pytest.mark.parametrize("objective", [CrossEntropy(), R2ET(k=2, direction="gradient")], ids=["plain", "r2et"])
+@pytest.mark.parametrize(
+    "objective",
+    [
+        pytest.param(CrossEntropy(), marks=pytest.mark.slow, id="plain"),
+        pytest.param(R2ET(k=2, direction="gradient"), id="r2et"),
+    ],
+)
 def test_a_compiled_run_equals_an_eager_one(objective):
     eager, compiled = remembering(), remembering()
     with warnings.catch_warnings():

@@ -10,6 +10,7 @@ import r2et
 from r2et.attacks import ERAttack
 from r2et.data import Dataset
 from r2et.recipes import find_preset, train_method
+from tests.covering import covering
 from tests.training.generated import few, generated_data
 from tests.training.toy import same, weights
 
@@ -32,9 +33,15 @@ def loaded(tmp_path_factory) -> dict[tuple[str, str], Dataset]:
     return found
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("name", DATA)
-@pytest.mark.parametrize("source", ["generated", "real"])
+@pytest.mark.parametrize(
+    # files that are not everywhere are no reason to leave out others
+    ("source", "name", "method"),
+    [
+        case
+        for source in ("generated", "real")
+        for case in covering(((source, name, method) for name in DATA for method in METHODS), together=1)
+    ],
+)
 def test_a_method_trains_and_is_attacked(loaded, source, name, method):
     if (source, name) not in loaded:
         pytest.skip("R2ET_DATA does not hold it")
@@ -56,8 +63,17 @@ def test_a_method_trains_and_is_attacked(loaded, source, name, method):
         assert ("validation curvature" in result.history) is ("no-h" not in method)
 
 
-@pytest.mark.parametrize("method", ["wd", "est-h", "at", "r2et", "r2et-mm-no-h", "r2et-sf"])
-@pytest.mark.parametrize("name", ["cifar10", "oct"])
+@pytest.mark.parametrize(
+    ("name", "method"),
+    covering(
+        (
+            (name, method)
+            for name in ("cifar10", "oct")
+            for method in ("wd", "est-h", "at", "r2et", "r2et-mm-no-h", "r2et-sf")
+        ),
+        together=1,
+    ),
+)
 def test_resnets_are_retrained_from_a_vanilla_model(loaded, name, method):
     data = loaded["generated", name]
     train, validation = few(data.train, 8, classes=4), few(data.validation, 4, classes=2)

@@ -603,7 +603,7 @@ def run_script(folder: Path, text: str, *arguments: str) -> subprocess.Completed
     )
 
 
-@pytest.mark.parametrize("when", ["in a step", "between the files"])
+@pytest.mark.parametrize("when", ["between the files", pytest.param("in a step", marks=pytest.mark.slow)])
 def test_kill_9_and_resume_equals_an_uninterrupted_run(tmp_path, when):
     script = """
         import os, signal, sys

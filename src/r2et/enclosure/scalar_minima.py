@@ -9,6 +9,8 @@ from r2et.enclosure.activations import INFLATION, EnclosedActivation, LeakyReLU
 
 #: pieces of an interval where the places of a given curvature are not known
 PIECES = 16
+#: numbers of all pieces that are worked on together: beyond that it only takes memory
+TOGETHER = 2**16
 
 #: a lower bound of the smallest value, and where it is about attained
 Least = tuple[Tensor, Tensor]
@@ -56,29 +58,39 @@ def _with_hinge(left: float, neurons: Neurons, slope: Tensor) -> Least:
     beta, z, low, high = neurons
     hinge = torch.minimum(torch.maximum(-z, low), high)
     values, places = [], []
-    for steep, there, ends in ((left, z + low <= 0, (low, hinge)), (1.0, z + high >= 0, (hinge, high))):
+    # what is not a number is on neither side, and counts
+    for steep, absent, ends in ((left, z + low > 0, (low, hinge)), (1.0, z + high < 0, (hinge, high))):
         for end in ends:
-            values.append(torch.where(there, steep * beta - slope * end, torch.inf))
+            values.append(torch.where(absent, torch.inf, steep * beta - slope * end))
             places.append(end)
     return _smallest(values, places)
 
 
 def _by_pieces(activation: EnclosedActivation, neurons: Neurons, slope: Tensor) -> Least:
     """On each piece the better one of two bounds: from the range of sigma', and from its middle and sigma''."""
-    beta, z, low, high = neurons
-    half = (high - low) / (2 * PIECES)
-    values, places = [], []
-    for number in range(PIECES):
-        middle = low + (2 * number + 1) * half
-        # a little longer than the piece, so that rounding leaves no gap between two
-        ends = z + middle - half * (1 + INFLATION), z + middle + half * (1 + INFLATION)
-        flat = torch.minimum(*(beta * end for end in _wider(activation.slope(*ends)))) - slope.abs() * half
-        curved = [beta * end - slope for end in _wider(activation.curvature(*ends))]
-        steepest = torch.maximum(curved[0].abs(), curved[1].abs())
-        tangent = beta * activation.slope_at(z + middle) - steepest * half * (1 + INFLATION)
-        values.append(torch.maximum(flat - slope * middle, tangent - slope * middle))
-        places.append(middle)
+    half = (neurons.high - neurons.low) / (2 * PIECES)
+    numbers = torch.arange(PIECES, dtype=half.dtype, device=half.device).reshape(-1, *[1] * half.ndim)
+    values: list[Tensor] = []
+    places: list[Tensor] = []
+    for some in numbers.split(max(1, TOGETHER // max(1, half.numel()))):
+        middle = neurons.low + (2 * some + 1) * half
+        values += _on_pieces(activation, neurons, slope, middle, half).unbind()
+        places += middle.unbind()
     return _smallest(values, places)
+
+
+def _on_pieces(
+    activation: EnclosedActivation, neurons: Neurons, slope: Tensor, middle: Tensor, half: Tensor
+) -> Tensor:
+    """Lower bounds on pieces around middles (P, ...) that reach half as far to both sides."""
+    beta, z = neurons.beta, neurons.z
+    # a little longer than the piece, so that rounding leaves no gap between two
+    ends = z + middle - half * (1 + INFLATION), z + middle + half * (1 + INFLATION)
+    flat = torch.minimum(*(beta * end for end in _wider(activation.slope(*ends)))) - slope.abs() * half
+    curved = [beta * end - slope for end in _wider(activation.curvature(*ends))]
+    steepest = torch.maximum(curved[0].abs(), curved[1].abs())
+    tangent = beta * activation.slope_at(z + middle) - steepest * half * (1 + INFLATION)
+    return torch.maximum(flat - slope * middle, tangent - slope * middle)
 
 
 def _wider(ends: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
@@ -88,9 +100,6 @@ def _wider(ends: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def _smallest(values: list[Tensor], places: list[Tensor]) -> Least:
-    value, place = values[0], places[0]
-    for other, where in zip(values[1:], places[1:], strict=True):
-        # written so that a NaN stays
-        better = ~(other >= value)
-        value, place = torch.where(better, other, value), torch.where(better, where, place)
-    return value, place
+    # a value that is not a number stays one
+    value, which = torch.stack(values).min(0)
+    return value, torch.stack(places).gather(0, which.unsqueeze(0)).squeeze(0)

@@ -1,0 +1,5 @@
+"""Audits of these tests take few steps."""
+
+from tests.little_effort import quick_audits
+
+__all__ = ["quick_audits"]

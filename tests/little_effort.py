@@ -15,7 +15,7 @@ MOST = 4
 #: of the search for the nearest flip
 NEAREST = {"steps": 4, "pairs": 2, "halvings": 4}
 #: what a test needs that is about the strength of an attack
-USUAL = dict(worst_case.SEARCHES)
+USUAL = {name: dict(getattr(worst_case, name)) for name in ("SEARCHES", "BY_FORMULAS", "DRAWS", "EFFORT")}
 CONSTANTS = {"BETAS": (10.0,), "SEARCH_STEPS": 4, "HINGES": 4}
 
 
@@ -23,9 +23,9 @@ CONSTANTS = {"BETAS": (10.0,), "SEARCH_STEPS": 4, "HINGES": 4}
 def little_effort() -> Iterator[None]:
     """WorstCase and MinimalFlip take less than a tenth of their steps in this process."""
     with pytest.MonkeyPatch.context() as patch:
-        for table in (worst_case.SEARCHES, worst_case.EFFORT):
-            for budget, sizes in list(table.items()):
-                patch.setitem(table, budget, tuple(min(size, MOST) for size in sizes))
+        for name, table in USUAL.items():
+            for budget, sizes in table.items():
+                patch.setitem(getattr(worst_case, name), budget, tuple(min(size, MOST) for size in sizes))
         for name, value in CONSTANTS.items():
             patch.setattr(minimal, name, value)
         for name, value in NEAREST.items():

@@ -427,7 +427,8 @@ def test_every_attack_by_name(run, vanilla, name):
 
 
 def test_all_attacks_leave_out_the_slow_one_and_worst_case_is_the_worst(run, vanilla, tmp_path, monkeypatch):
-    monkeypatch.setitem(worst_case.SEARCHES, "fast", USUAL["fast"])
+    for name, sizes in USUAL.items():
+        monkeypatch.setitem(getattr(worst_case, name), "fast", sizes["fast"])
     path = tmp_path / "found.npz"
     found = run(
         "attack", vanilla, "--radius", "2", "--limit", "12", "--steps", "5", "--budget", "fast", "-o", path

@@ -91,3 +91,15 @@ def test_probabilities_are_refused():
     model = nn.Sequential(mlp(), nn.Softmax(1))
     with pytest.raises(ModelError, match="probabilities"):
         Task.prepare(ATTACK, model, normal(4, 6))
+
+
+def test_whole_numbers_never_leave_the_budget():
+    """Almost eight steps and a little of another feature fill the budget: eight whole steps would not fit."""
+    reach = Domain(unit=torch.tensor([0.25, 0.0, 0.0])).reach("domain", 3)
+    attack, x = BoundaryAttack(k=1, radius=2.0), torch.zeros(2, 3, dtype=torch.float64)
+    task = Task.prepare(attack, mlp(3), x, reach=reach)
+    almost = 7.99995 * 0.25
+    points = torch.tensor([[almost, (4 - almost**2) ** 0.5, 0.0], [almost, 0.0, 0.0]], dtype=torch.float64)
+    rounded = task.rounded(points)
+    assert rounded[:, 0].tolist() == [1.75, 2.0]
+    assert (task.distance(rounded) <= 2.0).all()

@@ -24,7 +24,7 @@ class Found:
     """The best points of R searches of each of M rows.
 
     Attributes:
-        x: (R, M, *features); may leave budget and domain by rounding.
+        x: (R, M, *features).
         level: as in `Chains`, (R, M).
         lost: the most features that a row has lost at its starts and at each step, int64 (steps + 1, M).
         sloped: whether a search of the row had a slope to follow, bool (M,).
@@ -89,7 +89,7 @@ class Chains:
     def best(self) -> Tensor:
         """The best point of each row, (N, *features)."""
         number = self.level.argsort(dim=0, stable=True)[0]
-        return self.task.project(self.x[number, torch.arange(len(number), device=number.device)])
+        return self.x[number, torch.arange(len(number), device=number.device)]
 
     def keep(self, count: int) -> None:
         """Keep the best searches of each row, best first."""

@@ -259,7 +259,14 @@ class _Search:
             ahead = previous.mul_(-MOMENTUM).add_(delta, alpha=1 + MOMENTUM)
             ahead.addcmul_(slope, _inverse_length(slope).mul_(length * self.budget), value=-1)
             previous, delta = delta, self._inside(ahead)
-        return Found(x + best.transpose(0, 1).to(x.dtype), level.T, torch.stack(most[: steps + 1]), sloped)
+        points = self._legal(x + best.transpose(0, 1).to(x.dtype))
+        return Found(points, level.T, torch.stack(most[: steps + 1]), sloped)
+
+    def _legal(self, points: Tensor) -> Tensor:
+        """Points (R, M, n) inside budget and domain, which rounding to float32 may have left by a little."""
+        rows = self.rows.repeat(len(points))
+        inside: Tensor = self.task.for_attack(self.task.attack, rows).project(points.flatten(0, 1))
+        return inside.reshape(points.shape)
 
     def _level(self, seen: Look, pairs: _Pairs, lost: Tensor) -> Tensor:
         """P@k plus a fraction of the gap of the next feature, (M, R); 2 where the class has changed."""

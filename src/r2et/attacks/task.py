@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 #: further predictions that must not change: inputs (N, *features) to a list of logits (N, C) each
 Predictions = Callable[[Tensor], Sequence[Tensor]]
 
+#: of a move whose whole numbers were almost one more step away than they are
+SHORTER = 0.999
 #: what a task holds for each of its rows
 TENSORS = ("x", "logits", "target", "before")
 
@@ -179,15 +181,24 @@ class Task:
         """Iterates whose whole numbers are whole: to the nearest, or towards x where that leaves the budget."""
         if self.reach.unit is None:
             return x
-        inputs, budget = self.attack.explainer.inputs, self.budget * (1 + tolerance(x.dtype))
+        inputs = self.attack.explainer.inputs
         flat, start = x.flatten(inputs), self.x.flatten(inputs)
         nearest, inwards = (
             self.reach.rounded(flat, start, inwards=side).reshape(x.shape) for side in (False, True)
         )
-        within = self.distance(nearest) <= budget
+        chosen = torch.where(rowwise(self._within(nearest), x), nearest, inwards)
+        if not (within := self._within(chosen)).all():
+            # what was a step up to rounding, and now is one
+            shorter = self.reach.rounded(start + SHORTER * (flat - start), start, inwards=True).reshape(x.shape)
+            chosen = torch.where(rowwise(within, x), chosen, shorter)
+        return chosen
+
+    def _within(self, x: Tensor) -> Tensor:
+        """Which iterates are inside the budget, bool (N,)."""
+        within = self.distance(x) <= self.budget * (1 + tolerance(x.dtype))
         if self.attack.cap is not None:
-            within = within & ((nearest - self.x).flatten(start_dim=1).abs().amax(1) <= self.attack.cap)
-        return torch.where(rowwise(within, x), nearest, inwards)
+            within = within & ((x - self.x).flatten(start_dim=1).abs().amax(1) <= self.attack.cap)
+        return within
 
     def allowed(self, step: Tensor) -> Tensor:
         """The part of directions (N, *features) that may be followed."""

@@ -141,11 +141,10 @@ def test_attacks_inside_the_radius_fail_and_farther_out_mostly_succeed(activatio
     assert float(farther.double().mean()) > 0.5
 
 
-@pytest.mark.slow  # test_attacks_inside_the_radius_fail asks the same of other attacks
-@pytest.mark.parametrize("activation", ["softplus 5", "relu"])
+@pytest.mark.parametrize("activation", ["softplus 5", pytest.param("relu", marks=pytest.mark.slow)])
 def test_worst_case_and_the_independent_judge_agree_with_what_is_proven(activation):
     model, x = trained(f"1 x {activation}", "breast-cancer")
-    x = x[:12]
+    x = x[:5]
     radii = [0.05, 0.2, 0.6]
     proven = certify(model, x, K, radii=radii, budget=8)
     verdicts = judge(model, x, x, radii=tuple(radii), effort=Effort(k=K, seed=0))

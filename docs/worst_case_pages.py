@@ -167,9 +167,8 @@ def members(nets: list[dict[str, Any]], settings: dict[str, Any]) -> list[str]:
 def budgets(nets: list[dict[str, Any]], settings: dict[str, Any]) -> list[str]:
     """P@k under the three budgets, and what they take, beside the judge."""
     columns = (FAST, STANDARD, THOROUGH, JUDGE)
-    names = " and ".join(sorted({net["data"] for net in nets}))
     lines = [
-        f"P@{settings['k']} on the networks of {names} at radii "
+        f"P@{settings['k']} at radii "
         f"{' / '.join(f'{radius:g}' for radius in settings['radii'])}, and processor time as a multiple of `fast`.",
         "",
         f"| network | {' | '.join(columns)} |",
@@ -177,7 +176,7 @@ def budgets(nets: list[dict[str, Any]], settings: dict[str, Any]) -> list[str]:
     ]
     for net in nets:
         shown = [" / ".join(f"{value:.2f}" for value in net["precision"][column].values()) for column in columns]
-        lines.append(f"| {net['net']} | {' | '.join(shown)} |")
+        lines.append(f"| {net['data']}, {net['net']} | {' | '.join(shown)} |")
     totals = [sum(net["seconds"][column] for net in nets) for column in columns]
     return [*lines, f"| time | {' | '.join(f'{total / totals[0]:.1f} x' for total in totals)} |"]
 

@@ -118,6 +118,41 @@ def test_rows_that_the_formulas_miss_are_left_to_autograd(monkeypatch):
     assert (result.precision < 1).any()
 
 
+def dead():
+    """ReLUs that are dead nearby: there all scores are equal, and the smallest numbers are the list."""
+    model = mlp(8, hidden=6, activation=nn.ReLU, seed=3)
+    with torch.no_grad():
+        model[0].bias.fill_(-0.2)
+        model[2].bias.copy_(torch.tensor([3.0, -3.0]))
+    return model
+
+
+def twins(share):
+    model = mlp(8, hidden=16, activation=nn.Tanh, seed=3)
+    with torch.no_grad():
+        model[0].weight[:, 4:] = model[0].weight[:, :4] * (1 - share * torch.rand(16, 4, dtype=torch.float64))
+    return model
+
+
+def faint():
+    model = mlp(8, hidden=16, activation=nn.Sigmoid, seed=3)
+    with torch.no_grad():
+        model[0].bias.sub_(100.0)
+    return model
+
+
+@pytest.mark.parametrize("kind", ["dead", "twins", "almost twins", "faint"])
+@pytest.mark.parametrize("k", [1, 3])
+def test_it_is_no_weaker_where_float32_is_too_coarse(monkeypatch, kind, k):
+    """Equal scores, scores that are equal to float32 alone, and scores that it cannot hold."""
+    models = {"dead": dead, "twins": lambda: twins(0), "almost twins": lambda: twins(1e-8), "faint": faint}
+    model, x = models[kind](), 0.5 * normal(20, 8, seed=4)
+    attack = NextFeatureAttack(k=k, radius=0.5, steps=20, restarts=6, hops=1, hop_restarts=4)
+    result, other = attack(model, x), by_autograd(monkeypatch, attack, model, x)
+    assert abs(float(result.precision.mean() - other.precision.mean())) < 0.03
+    assert (result.precision < 1).any()
+
+
 @given(st.data())
 def test_pairs_are_those_of_a_sort(data):
     """With many ties: q-th weakest salient against q-th strongest other one."""
@@ -126,7 +161,9 @@ def test_pairs_are_those_of_a_sort(data):
     signed = data.draw(st.booleans())
     values = data.draw(st.lists(st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0]), min_size=n, max_size=n))
     g = torch.tensor(values, dtype=torch.float32).reshape(1, 1, n)
-    pairs = _Sorting((1, 1, n), k).pairs_of(g, signed=signed)
+    order = torch.tensor(data.draw(st.permutations(range(n))))
+    order = torch.cat([order[:k].sort().values, order[k:].sort().values])
+    pairs = _Sorting(order[None], 1, k).pairs_of(g, signed=signed)
     scores = np.array(values if signed else np.abs(values))
     count = min(k, n - k)
     inside, outside = np.sort(scores[:k])[:count], -np.sort(-scores[k:])[:count]
@@ -134,12 +171,14 @@ def test_pairs_are_those_of_a_sort(data):
     np.testing.assert_array_equal(scores[pairs.inside[0, 0]], inside)
     np.testing.assert_array_equal(scores[pairs.outside[0, 0]], outside)
     assert float(pairs.largest) == np.abs(scores).max()
-    assert int(pairs.lost) == (inside < outside).sum()
+    # those of the first k by score, then by number, that are not members
+    ranked = sorted(range(n), key=lambda place: (-scores[place], int(order[place])))
+    assert int(pairs.lost) == sum(place >= k for place in ranked[:k])
 
 
 def test_long_lists_are_sorted_alike():
     g = normal(2, 3, 400, seed=3).float()
-    pairs = _Sorting((2, 3, 400), 5).pairs_of(g, signed=False)
+    pairs = _Sorting(torch.arange(400).expand(2, 400), 3, 5).pairs_of(g, signed=False)
     expected = g[..., 5:].abs().topk(5).indices + 5
     assert torch.equal(pairs.outside, expected)
 
@@ -151,3 +190,10 @@ def test_a_plan_gives_each_search_its_guide():
     assert plan.uniform.tolist() == [False, True, False, False, True]
     assert plan.followed(1) == [("a", slice(0, 3)), ("c", slice(3, 5))]
     assert plan.followed(2) == [("b", slice(0, 3)), ("c", slice(3, 5))]
+
+
+def test_fewer_searches_than_guides():
+    model, x = mlp(8, hidden=12, activation=nn.ReLU, seed=1), normal(6, 8, seed=4)
+    result = replace(SHORT, restarts=1, hop_restarts=2)(model, x)
+    assert (result.precision < 1).any()
+    assert result.kept.all()

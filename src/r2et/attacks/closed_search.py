@@ -28,6 +28,9 @@ TOGETHER, ROWS = 4096, 256
 SMALL = 2**14
 #: how far the explanation by formulas may be from the model's own, as a share of the largest score
 CLOSE = 1e-4
+#: smaller explanations are not for float32, and neither are columns of W1 between which there is less than the
+#: second share of the largest weight, but more than the first, which is rounding
+FAINT, SAME, APART = 1e-12, 1e-14, 1e-5
 #: what a pair before the next one weighs
 EARLIER = 0.1
 #: of the last move, in the next one
@@ -50,8 +53,18 @@ def has_formulas(task: Task) -> bool:
     here = task.x.ndim == 2 and task.x.device.type == "cpu"
     if not (known and score and plain and here):
         return False
-    layer = HiddenLayer.of(task.inspected.network)
-    return layer is not None and layer.w1.numel() <= SMALL
+    layer = HiddenLayer.of(task.inspected.network, torch.float64)
+    return layer is not None and layer.w1.numel() <= SMALL and _told_apart(layer.w1)
+
+
+def _told_apart(w1: Tensor) -> bool:
+    """Whether any two columns of W1 (h, n), but for signs, are equal or clearly different."""
+    largest = float(w1.abs().amax())
+    for sign in (1, -1):
+        apart = torch.cdist(w1.T, sign * w1.T, p=torch.inf)
+        if bool(((apart > SAME * largest) & (apart < APART * largest)).any()):
+            return False
+    return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +90,10 @@ class Plan:
     @classmethod
     def of(cls, guides: Sequence[Sequence[EnclosedActivation]], count: int, steps: int, scale: float) -> "Plan":
         """For searches 0 to count - 1."""
-        parts = [torch.arange(first, count, len(guides)) for first in range(len(guides))]
+        parts = [torch.arange(count)[first :: len(guides)] for first in range(min(count, len(guides)))]
         chain = torch.cat(parts)
-        return cls(guides, chain, [*map(len, parts)], chain // len(guides) % 2 == 1, steps, scale)
+        uniform = chain // len(guides) % 2 == 1
+        return cls(guides[: len(parts)], chain, [*map(len, parts)], uniform, steps, scale)
 
     def followed(self, step: int) -> list[tuple[EnclosedActivation, slice]]:
         """The activations at a step, and whose they are."""
@@ -121,9 +135,9 @@ class Formulas:
         g = around.look(around.z, self.layer.activation).g.squeeze(1)
         scores = g if self.signed else g.abs()
         before = self.task.before[rows].gather(-1, self.order[rows]).to(scores.dtype)
-        tiny = negligible(scores.dtype)
-        before, scores = (part / part.abs().amax(-1, keepdim=True).clamp_min(tiny) for part in (before, scores))
-        return ((before - scores).abs() <= CLOSE).all(-1)
+        largest = before.abs().amax(-1, keepdim=True)
+        apart = before / largest - scores / scores.abs().amax(-1, keepdim=True)
+        return (apart.abs() <= CLOSE).all(-1) & (largest.squeeze(-1) > FAINT)
 
     def guides(self, choices: Sequence[Sequence[nn.Module]]) -> list[list[EnclosedActivation]] | None:
         """The activations of models that searches follow, one after the other; None unless all have formulas."""
@@ -155,6 +169,7 @@ class _Pairs:
     Args:
         inside, outside: their places in the list (M, R, P).
         gap: between their scores (M, R, P); below zero where they have changed places.
+        lost: how many salient features are not among the first k any more, int64 (M, R).
         largest: score (M, R, 1).
         total: of the magnitudes of all scores (M, R, 1).
     """
@@ -162,29 +177,33 @@ class _Pairs:
     inside: Tensor
     outside: Tensor
     gap: Tensor
+    lost: Tensor
     largest: Tensor
     total: Tensor
-
-    @property
-    def lost(self) -> Tensor:
-        """How many salient features are not among the first k any more, int64 (M, R); a tie displaces none."""
-        return (self.gap < 0).sum(-1)
 
 
 class _Sorting:
     """Sorts many short lists of scores; a key is the score's bits, then the place in the list.
 
     numpy sorts whole numbers several times as fast as torch sorts numbers with their places.
+
+    Args:
+        order: the features of M rows, members first, both in rising order, (M, n).
+        count: searches per row.
+        k: members of a list.
     """
 
-    def __init__(self, shape: tuple[int, int, int], k: int) -> None:
-        *points, n = shape
+    def __init__(self, order: Tensor, count: int, k: int) -> None:
+        rows, n = order.shape
+        points = rows, count
+        self.order = order.unsqueeze(1).expand(*points, n)
         self.k, self.pairs = k, min(k, n - k)
         self.keys = [np.empty((*points, width, 2), dtype=np.int32) for width in (k, n - k)]
         low, high = (0, 1) if np.little_endian else (1, 0)
         self.bits = [torch.from_numpy(keys[..., high]) for keys in self.keys]
-        for first, keys in zip((0, k), self.keys, strict=True):
-            keys[..., low] = np.arange(first, first + keys.shape[-2])
+        # of equal members the last, of equal others the first one changes places first
+        self.keys[0][..., low] = np.arange(k)[::-1]
+        self.keys[1][..., low] = np.arange(k, n)
 
     def pairs_of(self, g: Tensor, *, signed: bool) -> _Pairs:
         """Of explanations g (M, R, n) with the salient features first."""
@@ -195,12 +214,17 @@ class _Sorting:
             bits = bits ^ ((bits >> 31) & 0x7FFFFFFF)
         self.bits[0].copy_(bits[..., : self.k])
         torch.neg(bits[..., self.k :], out=self.bits[1])
-        inside, outside = _first(self.keys[0], self.k), _first(self.keys[1], self.pairs)
+        inside, outside = (self.k - 1) - _first(self.keys[0], self.k), _first(self.keys[1], self.pairs)
         above = scores.gather(-1, outside)
         ordered = scores.gather(-1, inside)
         largest = magnitude.amax(-1, keepdim=True) if signed else torch.maximum(ordered[..., -1:], above[..., :1])
         total = magnitude.sum(-1, keepdim=True).clamp_min_(negligible(g.dtype))
-        return _Pairs(inside[..., : self.pairs], outside, ordered[..., : self.pairs] - above, largest, total)
+        inside, gap = inside[..., : self.pairs], ordered[..., : self.pairs] - above
+        behind, equal = gap < 0, gap == 0
+        if equal.any():
+            # the smaller number comes first
+            behind = behind | (equal & (self.order.gather(-1, outside) < self.order.gather(-1, inside)))
+        return _Pairs(inside, outside, gap, behind.sum(-1), largest, total)
 
 
 def _first(keys: NDArray[np.int32], count: int) -> Tensor:
@@ -222,8 +246,8 @@ class _Search:
         self.lower = None if reach.lower is None else (reach.lower.to(x) - x).clamp_max_(0).to(dtype)
         self.upper = None if reach.upper is None else (reach.upper.to(x) - x).clamp_min_(0).to(dtype)
         self.budget = self.task.budget[rows].to(dtype)[:, None, None]
-        self.k, n = self.task.attack.k, x.shape[-1]
-        self.sorting = _Sorting((len(rows), len(plan.uniform), n), self.k)
+        self.k = self.task.attack.k
+        self.sorting = _Sorting(formulas.order[rows], len(plan.uniform), self.k)
         self.weights = _weights(self.sorting.pairs, dtype)
         # where the table of weights begins for each search
         self.table = plan.uniform.long() * self.sorting.pairs

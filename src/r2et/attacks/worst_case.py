@@ -38,7 +38,7 @@ SEARCHES: dict[str, tuple[int, int, int, int]] = {
 #: the same where there are formulas; "standard" was chosen on validation rows of Adult and Bank
 BY_FORMULAS: dict[str, tuple[int, int, int, int]] = {
     "fast": (25, 16, 2, 8),
-    "standard": (100, 64, 6, 24),
+    "standard": (50, 64, 6, 24),
     "thorough": (100, 256, 16, 64),
 }
 #: draws and rounds without gradients

@@ -90,7 +90,9 @@ class Plan:
     @classmethod
     def of(cls, guides: Sequence[Sequence[EnclosedActivation]], count: int, steps: int, scale: float) -> "Plan":
         """For searches 0 to count - 1."""
-        parts = [torch.arange(count)[first :: len(guides)] for first in range(min(count, len(guides)))]
+        # whatever the default device is
+        numbers = torch.arange(count, device="cpu")
+        parts = [numbers[first :: len(guides)] for first in range(min(count, len(guides)))]
         chain = torch.cat(parts)
         uniform = chain // len(guides) % 2 == 1
         return cls(guides[: len(parts)], chain, [*map(len, parts)], uniform, steps, scale)
@@ -121,7 +123,7 @@ class Formulas:
         self.order = torch.cat([task.salient, task.contenders], -1)
         self.signed = task.attack.explainer.reduce == "signed"
         self._activations: dict[nn.Module, EnclosedActivation | None] = {task.model: layer.activation}
-        numbers = torch.arange(len(task.x))
+        numbers = torch.arange(len(task.x), device=task.x.device)
         self.rows = torch.cat([self._agree(part) for part in numbers.split(ROWS)])
 
     def around(self, rows: Tensor) -> Around:
@@ -330,8 +332,8 @@ class _Search:
 
 def _weights(pairs: int, dtype: torch.dtype) -> Tensor:
     """What pairs 1..P weigh with the next one at 1..P: first the next one most, then all alike, (2 P, P)."""
-    upto = torch.ones(pairs, pairs, dtype=dtype).tril()
-    return torch.cat([EARLIER * upto + torch.eye(pairs, dtype=dtype), upto])
+    upto = torch.ones(pairs, pairs, dtype=dtype, device="cpu").tril()
+    return torch.cat([EARLIER * upto + torch.eye(pairs, dtype=dtype, device="cpu"), upto])
 
 
 def _inverse_length(slope: Tensor) -> Tensor:

@@ -78,7 +78,8 @@ def introduction(settings: dict[str, Any], nets: list[dict[str, Any]]) -> list[s
         "",
         f"P@{settings['k']} in percent, lower is stronger, on the first {most} test rows of each data set "
         f"({fewer}, which has no more). These rows were looked at while WorstCase-2 was built; how long it searches by "
-        "formulas was chosen on validation rows of Adult and Bank, on the same networks. The page says how strong the attack is "
+        "formulas was chosen on validation rows of Adult and Bank, on the same networks, and halved for its time after a table "
+        "of test rows. The page says how strong the attack is "
         "on these networks, not how it does on data that nobody has seen. Under the threat "
         f"`{settings['threat']}` every feature moves inside an L2 ball, the sums of one-hot groups stay, and the sum "
         "gauge is taken out of the explanation; predictions are kept, and what is found at a smaller radius counts "

@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import nn
 
+from r2et.enclosure import scalar_minima
 from r2et.enclosure.activations import MaxPool, Smooth, Softplus, activation
-from r2et.enclosure.scalar_minima import Neurons, has_minima, least
+from r2et.enclosure.scalar_minima import Neurons, about_bent, has_minima, least, least_bent
 from tests.models_with_answers import generator
 
 EXACT = (nn.Softplus(), nn.Softplus(5.0), nn.Softplus(1000.0), nn.Softplus(3.0, 4.0), nn.Tanh(), nn.Sigmoid())
@@ -31,10 +32,12 @@ def drawn(count, seed=0):
     return Neurons(beta, z, low, high), slope
 
 
-def on_a_grid(known, neurons, slope):
+def on_a_grid(known, neurons, slope, bend=None):
     beta, z, low, high = neurons
+    bend = torch.zeros_like(slope) if bend is None else bend
     y = low[:, None] + (high - low)[:, None] * torch.linspace(0, 1, 4001, dtype=torch.float64)
-    return (beta[:, None] * known.slope_at(z[:, None] + y) - slope[:, None] * y).amin(1)
+    line = (slope[:, None] + bend[:, None] * y / 2) * y
+    return (beta[:, None] * known.slope_at(z[:, None] + y) - line).amin(1)
 
 
 @pytest.mark.parametrize("module", [*EXACT, *HINGED, *BY_PIECES], ids=repr)
@@ -97,3 +100,47 @@ def test_which_activations_have_minima():
     assert has_minima(Smooth(torch.sin, torch.cos, lambda z: -torch.sin(z)))
     assert not has_minima(MaxPool(torch.ones(2, 2, dtype=torch.bool)))
     assert not has_minima(None)
+
+
+def cube():
+    """An activation of somebody's own, of which no third derivative is known."""
+    return Smooth(lambda z: z**3 / 3, lambda z: z**2, lambda z: 2 * z, (0.0,))
+
+
+def bent_case(known, count=1500):
+    """Neurons, slopes and bends of either sign, some of them as large as the term's own curvature."""
+    neurons, slope = drawn(count)
+    # over lengths at which the activation bends, not over hundreds of them
+    neurons = Neurons(neurons.beta, neurons.z, neurons.low.clamp_min(-1), neurons.high.clamp_max(1))
+    bend = neurons.beta * torch.randn(count, generator=generator(4), dtype=torch.float64)
+    bend[::6] = 0.0
+    return neurons, slope, bend
+
+
+@pytest.mark.parametrize("module", [*EXACT, *BY_PIECES, None], ids=repr)
+def test_with_a_bend_the_bound_is_below_a_fine_grid_and_the_search_near_it(module):
+    known = cube() if module is None else activation(module)
+    case = bent_case(known)
+    searched, bound = on_a_grid(known, *case), least_bent(known, *case)
+    size = case[0].beta.abs() + (case[1].abs() + case[2].abs()) * (case[0].high - case[0].low)
+    assert (bound <= searched + 1e-13 * size).all()
+    loose = (searched - bound) / size.clamp_min(1e-300)
+    assert float(loose.median()) < 1e-3
+    value, place = about_bent(known, *case)
+    assert ((place >= case[0].low - 1e-12) & (place <= case[0].high + 1e-12)).all()
+    assert float(((value - searched).abs() / size.clamp_min(1e-300)).median()) < 1e-3
+
+
+@pytest.mark.parametrize("module", [*EXACT[:2], *BY_PIECES], ids=repr)
+def test_a_curvature_taken_in_the_middle_of_a_piece_alone_is_caught(module, monkeypatch):
+    known, case = activation(module), bent_case(activation(module))
+    twist = known.twist
+    monkeypatch.setattr(known, "twist", lambda lower, upper: twist((lower + upper) / 2, (lower + upper) / 2))
+    monkeypatch.setattr(scalar_minima, "BENT_PIECES", 4)
+    assert (least_bent(known, *case) > on_a_grid(known, *case) + 1e-9).any()
+
+
+def test_what_is_not_a_number_stays_one_with_a_bend():
+    neurons, slope, bend = bent_case(None)
+    slope[3], bend[4] = torch.nan, torch.nan
+    assert least_bent(activation(nn.Tanh()), neurons, slope, bend)[3:5].isnan().all()

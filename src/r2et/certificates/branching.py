@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from r2et.certificates.dual_bounds import Proof, Terms, ascended, snapped
+from r2et.certificates.parabolas import curved, loosest
 
 #: steps of ascent on a new branch
 STEPS = 8
@@ -13,8 +14,10 @@ STEPS = 8
 AT_LEAST = 0.1
 
 
-def branched(terms: Terms, proof: Proof, budget: int) -> Tensor:
+def branched(terms: Terms, proof: Proof, budget: int, narrow: Tensor | None = None) -> Tensor:
     """Which of F functionals are positive on their balls, bool (F,), after at most `budget` cuts each.
+
+    With `narrow` (see `parabolas.directions_of`) the branches have parabolas as multipliers too.
 
     The branch with the lowest bound is cut next, at the neuron whose term is loosest. A branch only narrows the
     interval of that neuron's own minimum: what the cut means for the ball is not used, which is sound.
@@ -23,7 +26,7 @@ def branched(terms: Terms, proof: Proof, budget: int) -> Tensor:
     chosen = proof.open.nonzero().squeeze(1)
     if budget < 1 or not len(chosen):
         return proven
-    leaves = _Leaves(terms.only(chosen), _at(proof, chosen), budget)
+    leaves = _Leaves(terms.only(chosen), proof.only(chosen), budget, narrow)
     for _ in range(budget):
         if not leaves.cut():
             break
@@ -34,12 +37,13 @@ def branched(terms: Terms, proof: Proof, budget: int) -> Tensor:
 class _Leaves:
     """Branches of F functionals, at most `budget` + 1 each."""
 
-    def __init__(self, terms: Terms, proof: Proof, budget: int) -> None:
-        self.terms = terms
+    def __init__(self, terms: Terms, proof: Proof, budget: int, narrow: Tensor | None) -> None:
+        self.terms, self.narrow = terms, narrow
         count, width = len(proof.value), budget + 1
         shape = (count, width, terms.beta.shape[1])
-        self.low, self.high, self.slopes = (terms.beta.new_zeros(shape) for _ in range(3))
-        self.low[:, 0], self.high[:, 0], self.slopes[:, 0] = terms.low, terms.high, proof.slopes
+        self.low, self.high, self.slopes, self.bends = (terms.beta.new_zeros(shape) for _ in range(4))
+        self.low[:, 0], self.high[:, 0] = terms.low, terms.high
+        self.slopes[:, 0], self.bends[:, 0] = proof.slopes, proof.bent
         self.value = terms.beta.new_full((count, width), torch.inf)
         self.value[:, 0] = proof.value
         self.reached = proof.reached.clone()
@@ -58,28 +62,40 @@ class _Leaves:
             return False
         # a NaN bound counts as the lowest
         leaf = self.value[rows].nan_to_num(nan=-torch.inf).argmin(1)
-        low, high, slopes = (part[rows, leaf] for part in (self.low, self.high, self.slopes))
+        low, high = self.low[rows, leaf], self.high[rows, leaf]
         terms = replace(self.terms.only(rows), low=low, high=high)
-        neuron, at = _where_to_cut(terms, slopes)
+        before = Proof(self.value[rows, leaf], self.slopes[rows, leaf], self.reached[rows], self.bends[rows, leaf])
+        neuron, at = _where_to_cut(terms, self._gaps(terms, before))
         for place, end in ((leaf, "high"), (torch.full_like(leaf, self.used), "low")):
             half = replace(terms, **{end: getattr(terms, end).scatter(1, neuron, at)})
-            bound = half.bound(slopes)
-            proof = ascended(half, Proof(bound.value, slopes, self.reached[rows]), STEPS)
+            proof = self._bounded(half, before)
             self.low[rows, place], self.high[rows, place] = half.low, half.high
-            self.slopes[rows, place], self.value[rows, place] = proof.slopes, proof.value
+            self.slopes[rows, place], self.bends[rows, place] = proof.slopes, proof.bent
+            self.value[rows, place] = proof.value
+            self.reached[rows] = torch.minimum(self.reached[rows], proof.reached)
         self.used += 1
         return True
 
+    def _gaps(self, terms: Terms, proof: Proof) -> tuple[Tensor, Tensor, Tensor]:
+        """How loose each neuron is, where its minimum is, and where the ball's is, (F, h) each."""
+        if self.narrow is not None:
+            return loosest(terms, self.narrow, proof)
+        bound = terms.bound(proof.slopes)
+        return bound.gaps, bound.places, bound.moves
 
-def _where_to_cut(terms: Terms, slopes: Tensor) -> tuple[Tensor, Tensor]:
+    def _bounded(self, half: Terms, before: Proof) -> Proof:
+        """What is known of one half of a branch: at least what was known of the whole."""
+        if self.narrow is not None:
+            return curved(half, self.narrow, before, STEPS)
+        bound = half.bound(before.slopes)
+        return ascended(half, Proof(bound.value, before.slopes, before.reached), STEPS)
+
+
+def _where_to_cut(terms: Terms, seen: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor]:
     """The neuron with the largest gap and a place in its interval, (F, 1) each."""
-    bound = terms.bound(slopes)
-    neuron = bound.gaps.nan_to_num(nan=0.0).argmax(1, keepdim=True)
+    gaps, places, moves = seen
+    neuron = gaps.nan_to_num(nan=0.0).argmax(1, keepdim=True)
     low, high = terms.low.gather(1, neuron), terms.high.gather(1, neuron)
-    between = (bound.places.gather(1, neuron) + bound.moves.gather(1, neuron)) / 2
+    between = (places.gather(1, neuron) + moves.gather(1, neuron)) / 2
     least = AT_LEAST * (high - low)
     return neuron, snapped(torch.minimum(torch.maximum(between, low + least), high - least))
-
-
-def _at(proof: Proof, rows: Tensor) -> Proof:
-    return Proof(proof.value[rows], proof.slopes[rows], proof.reached[rows])

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from r2et.certificates.branching import branched
 from r2et.certificates.dual_bounds import Terms, ascended, snapped, started
+from r2et.certificates.parabolas import curved, directions_of
 from r2et.enclosure.activations import INFLATION
 from r2et.enclosure.attributions import Attributions
 from r2et.enclosure.ball import Ball
@@ -17,8 +18,8 @@ from r2et.enclosure.network import INPUT, Network
 from r2et.enclosure.scalar_minima import has_minima
 from r2et.explainers import Explainer, Gradient
 
-#: steps of ascent: at radii that were asked for, and at each of the trials of a search
-STEPS, TRIAL_STEPS = 52, 12
+#: steps of ascent with lines alone, and with parabolas too: at radii that were asked for, at trials of a search
+STEPS, TRIAL_STEPS = (12, 24), (12, 8)
 #: entries of the largest tensor that is kept for a group of functionals
 ENTRIES = 2**18
 #: balls on the way to one on which the classes of the score trade weights
@@ -92,12 +93,19 @@ class Level:
         parts = beta / scale.unsqueeze(1), ball.inner[0][rows], -ends, ends, self.radius[rows], constant / scale
         return Terms(activation, network.moving[block], network.lengths[block], *parts), scale
 
-    def certified(self, wanted: Tensor, *, steps: int, budget: int) -> tuple[Tensor, Tensor]:
+    @cached_property
+    def narrow(self) -> Tensor | None:
+        """What parabolas are multiplied with, (h, d); None where they are not used."""
+        network = self.of.network
+        activation = network.layers[0].activation
+        return directions_of(network.moving[network.blocks[0]]) if activation and activation.smooth else None
+
+    def certified(self, wanted: Tensor, *, steps: tuple[int, int], budget: int) -> tuple[Tensor, Tensor]:
         """Which of the wanted functionals (N, D) are positive on the balls, and which were seen not to be.
 
         Args:
             wanted: bool (N, D).
-            steps: of ascent for what the first bounds leave open.
+            steps: of ascent for what the first bounds leave open, with lines alone and then with parabolas too.
             budget: cuts of a ball for what the ascent leaves open.
         """
         proven = wanted & (self.by_features() > self.pairs.ties)
@@ -109,12 +117,17 @@ class Level:
             proven[row, number], refuted[row, number] = positive, negative
         return proven, refuted
 
-    def _decided(self, rows: Tensor, numbers: Tensor, steps: int, budget: int) -> tuple[Tensor, Tensor]:
+    def _decided(
+        self, rows: Tensor, numbers: Tensor, steps: tuple[int, int], budget: int
+    ) -> tuple[Tensor, Tensor]:
         """Which functionals (F,) are positive on the whole ball, and which are not somewhere."""
         terms, scale = self.terms(rows, *self.pairs.at(rows, numbers))
         terms = _less(terms, self.pairs.ties[rows, numbers] / scale)
-        proof = ascended(terms, started(terms), steps)
-        return branched(terms, proof, budget), proof.reached <= 0
+        proof = ascended(terms, started(terms), steps[0])
+        narrow = self.narrow if steps[1] else None
+        if narrow is not None:
+            proof = curved(terms, narrow, proof, steps[1])
+        return branched(terms, proof, budget, narrow), proof.reached <= 0
 
     def by_features(self) -> Tensor:
         """Lower bounds of all functionals from those of single features, (N, D)."""
@@ -179,7 +192,7 @@ def dual_radii(
     search = _Search(attributions, pairs, torch.where(pairs.values > 0, known, 0.0))
     limits = pairs.limits(search.radii) if around is None else around
     for trial in _along_the_curve(limits, 1.0 if around is None else FAR_BELOW).unbind(1):
-        search.at(trial, steps=0, budget=0)
+        search.at(trial, steps=(0, 0), budget=0)
     for _ in range(TRIALS):
         trial = search.next_trial()
         if not bool((trial > 0).any()):
@@ -202,7 +215,7 @@ class _Search:
         self.refuted = torch.full_like(known, torch.inf)
         self.above = torch.full_like(pairs.limits(known), torch.inf)
 
-    def at(self, trial: Tensor, *, steps: int, budget: int) -> None:
+    def at(self, trial: Tensor, *, steps: tuple[int, int], budget: int) -> None:
         """One trial for each input, at radii (N,); 0 = none."""
         column = trial.unsqueeze(1)
         wanted = (self.radii < column) & (self.refuted > column) & (self.pairs.values > 0)
@@ -212,7 +225,7 @@ class _Search:
         # of the two functionals of a pair none counts without the other
         refuted = refuted.unflatten(1, (sides, -1)).any(1).repeat(1, sides)
         self.refuted = torch.where(refuted, torch.minimum(self.refuted, column), self.refuted)
-        if steps:
+        if any(steps):
             short = (self.pairs.limits(self.radii) < column) & (column > 0)
             self.above = torch.where(short, torch.minimum(self.above, column), self.above)
 

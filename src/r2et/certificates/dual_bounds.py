@@ -74,9 +74,14 @@ class Terms:
     def _parts(self) -> tuple[str, ...]:
         return "beta", "z", "low", "high", "radius", "constant"
 
+    @property
+    def neurons(self) -> Neurons:
+        """What the terms are functions of."""
+        return Neurons(self.beta, self.z, self.low, self.high)
+
     def least(self, slopes: Tensor) -> tuple[Tensor, Tensor]:
         """The smallest value of each neuron's term less slope y, and its place, (F, h) each."""
-        return least(self.activation, Neurons(self.beta, self.z, self.low, self.high), slopes)
+        return least(self.activation, self.neurons, slopes)
 
     def at(self, moves: Tensor) -> Tensor:
         """The terms at y = moves, (F, h)."""
@@ -125,11 +130,23 @@ class Proof:
         value: the best lower bound, (F,).
         slopes: its multipliers, (F, h).
         reached: the smallest value that was found at a point, (F,).
+        bends: multipliers of parabolas, (F, h), see `parabolas.py`; None = there are none.
     """
 
     value: Tensor
     slopes: Tensor
     reached: Tensor
+    bends: Tensor | None = None
+
+    @property
+    def bent(self) -> Tensor:
+        """The bends, 0 where there are none, (F, h)."""
+        return torch.zeros_like(self.slopes) if self.bends is None else self.bends
+
+    def only(self, which: Tensor) -> "Proof":
+        """Of some functionals, by a mask (F,) or by numbers (M,)."""
+        bends = None if self.bends is None else self.bends[which]
+        return Proof(self.value[which], self.slopes[which], self.reached[which], bends)
 
     @property
     def open(self) -> Tensor:

@@ -1,4 +1,4 @@
-"""The smallest value of beta sigma'(z + y) - slope y on an interval of y, neuron by neuron."""
+"""The smallest value of beta sigma'(z + y) - slope y - bend y^2 / 2 on an interval of y, neuron by neuron."""
 
 from typing import NamedTuple
 
@@ -7,8 +7,10 @@ from torch import Tensor
 
 from r2et.enclosure.activations import INFLATION, EnclosedActivation, LeakyReLU
 
-#: pieces of an interval where the places of a given curvature are not known
-PIECES = 16
+#: pieces of an interval where the places of a given curvature are not known: with a third derivative, and without
+PIECES, MORE_PIECES = 10, 16
+#: nodes at which a search looks where there is a bend, and pieces for a proof
+NODES, BENT_PIECES = 17, 32
 #: numbers of all pieces that are worked on together: beyond that it only takes memory
 TOGETHER = 2**16
 
@@ -48,9 +50,8 @@ def least(activation: EnclosedActivation, neurons: Neurons, slope: Tensor) -> Le
     if places is None:
         return _by_pieces(activation, neurons, slope)
     inner = [torch.minimum(torch.maximum((place - z).nan_to_num(nan=0.0), low), high) for place in places]
-    return _smallest(
-        [beta * activation.slope_at(z + y) - slope * y for y in (low, high, *inner)], [low, high, *inner]
-    )
+    candidates = torch.stack([low, high, *inner])
+    return _smallest(beta * activation.slope_at(z + candidates) - slope * candidates, candidates)
 
 
 def _with_hinge(left: float, neurons: Neurons, slope: Tensor) -> Least:
@@ -63,43 +64,101 @@ def _with_hinge(left: float, neurons: Neurons, slope: Tensor) -> Least:
         for end in ends:
             values.append(torch.where(absent, torch.inf, steep * beta - slope * end))
             places.append(end)
-    return _smallest(values, places)
+    return _smallest(torch.stack(values), torch.stack(places))
 
 
 def _by_pieces(activation: EnclosedActivation, neurons: Neurons, slope: Tensor) -> Least:
-    """On each piece the better one of two bounds: from the range of sigma', and from its middle and sigma''."""
-    half = (neurons.high - neurons.low) / (2 * PIECES)
-    numbers = torch.arange(PIECES, dtype=half.dtype, device=half.device).reshape(-1, *[1] * half.ndim)
-    values: list[Tensor] = []
-    places: list[Tensor] = []
+    count = MORE_PIECES if activation.twist(neurons.z[:1], neurons.z[:1]) is None else PIECES
+    return _on_all_pieces(activation, neurons, (slope, torch.zeros_like(slope)), count)
+
+
+def least_bent(activation: EnclosedActivation, neurons: Neurons, slope: Tensor, bend: Tensor) -> Tensor:
+    """A lower bound of the smallest value with a bend, by pieces of the interval, (F, h).
+
+    >>> from r2et.enclosure.activations import Softplus
+    >>> at = torch.tensor([0.0], dtype=torch.float64)
+    >>> neurons = Neurons(at + 1, at, at - 1, at + 1)
+    >>> bound = least_bent(Softplus(), neurons, at, at - 1)       # sigmoid(y) + y^2 / 2
+    >>> round(float(bound), 4), round(float(about_bent(Softplus(), neurons, at, at - 1)[0]), 4)
+    (0.4691, 0.4691)
+    """
+    return _on_all_pieces(activation, neurons, (slope, bend), BENT_PIECES)[0]
+
+
+def about_bent(activation: EnclosedActivation, neurons: Neurons, slope: Tensor, bend: Tensor) -> Least:
+    """Nearly the smallest value with a bend and its place, from nodes and a parabola: for a search, no bound.
+
+    Args:
+        activation: smooth.
+        neurons: beta, z and the ends of y, (F, h) each.
+        slope: (F, h).
+        bend: (F, h).
+    """
+    width = (neurons.high - neurons.low) / (NODES - 1)
+    numbers = torch.arange(NODES, dtype=width.dtype, device=width.device).reshape(-1, *[1] * width.ndim)
+    places = neurons.low + numbers * width
+    values = neurons.beta * activation.slope_at(neurons.z + places) - (slope + bend * places / 2) * places
+    value, which = values.min(0)
+    inner = which.clamp(1, NODES - 2).unsqueeze(0)
+    left, middle, right = (values.gather(0, inner + step).squeeze(0) for step in (-1, 0, 1))
+    turn = left - 2 * middle + right
+    # at an end of the interval the parabola would leave it
+    inside = (which > 0) & (which < NODES - 1) & (turn > 0)
+    turn = turn.clamp_min(1e-300)
+    step = torch.where(inside, (left - right) / (2 * turn), 0.0).clamp(-1, 1)
+    lower = torch.where(inside, middle - (left - right).square() / (8 * turn), value)
+    return torch.minimum(value, lower), neurons.low + (which + step) * width
+
+
+def _on_all_pieces(
+    activation: EnclosedActivation, neurons: Neurons, line: tuple[Tensor, Tensor], count: int
+) -> Least:
+    half = (neurons.high - neurons.low) / (2 * count)
+    numbers = torch.arange(count, dtype=half.dtype, device=half.device).reshape(-1, *[1] * half.ndim)
+    values, places = [], []
     for some in numbers.split(max(1, TOGETHER // max(1, half.numel()))):
         middle = neurons.low + (2 * some + 1) * half
-        values += _on_pieces(activation, neurons, slope, middle, half).unbind()
-        places += middle.unbind()
-    return _smallest(values, places)
+        # a little longer than the piece, so that rounding leaves no gap between two
+        value, place = _on_pieces(activation, neurons, line, middle, half * (1 + INFLATION))
+        value, place = _smallest(value, place)
+        values.append(value)
+        places.append(place)
+    value, place = _smallest(torch.stack(values), torch.stack(places))
+    return value, torch.minimum(torch.maximum(place, neurons.low), neurons.high)
 
 
 def _on_pieces(
-    activation: EnclosedActivation, neurons: Neurons, slope: Tensor, middle: Tensor, half: Tensor
-) -> Tensor:
-    """Lower bounds on pieces around middles (P, ...) that reach half as far to both sides."""
-    beta, z = neurons.beta, neurons.z
-    # a little longer than the piece, so that rounding leaves no gap between two
-    ends = z + middle - half * (1 + INFLATION), z + middle + half * (1 + INFLATION)
-    flat = torch.minimum(*(beta * end for end in _wider(activation.slope(*ends)))) - slope.abs() * half
-    curved = [beta * end - slope for end in _wider(activation.curvature(*ends))]
-    steepest = torch.maximum(curved[0].abs(), curved[1].abs())
-    tangent = beta * activation.slope_at(z + middle) - steepest * half * (1 + INFLATION)
-    return torch.maximum(flat - slope * middle, tangent - slope * middle)
+    activation: EnclosedActivation, neurons: Neurons, line: tuple[Tensor, Tensor], middle: Tensor, half: Tensor
+) -> Least:
+    """Lower bounds on pieces around middles (P, ...) that reach half as far to both sides, and places."""
+    beta, at = neurons.beta, neurons.z + middle
+    slope, bend = line
+    value = beta * activation.slope_at(at) - (slope + bend * middle / 2) * middle
+    ends = at - half, at + half
+    twist = activation.twist(*ends)
+    steep = (slope + bend * middle).abs() + bend.abs() * half
+    flat = torch.minimum(*(beta * end for end in wider(activation.slope(*ends)))) - steep * half
+    flat = flat - (slope + bend * middle / 2) * middle
+    if twist is None:
+        curved = [beta * end - slope - bend * middle for end in wider(activation.curvature(*ends))]
+        steepest = torch.maximum(curved[0].abs(), curved[1].abs()) + bend.abs() * half
+        return torch.maximum(flat, value - steepest * half), middle
+    tilt = beta * activation.curvature(at, at)[0] - slope - bend * middle
+    turn = torch.minimum(*(beta * end for end in wider(twist))) - bend
+    at_ends = value - tilt.abs() * half + turn * half.square() / 2
+    vertex = (turn > 0) & (tilt.abs() <= turn * half)
+    step = torch.where(vertex, -tilt / turn.clamp_min(1e-300), -half.copysign(tilt))
+    # on a piece that is long, the range of sigma' says more
+    return torch.maximum(torch.where(vertex, value + tilt * step / 2, at_ends), flat), middle + step
 
 
-def _wider(ends: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+def wider(ends: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
     """A range with a little more on both sides."""
     more = INFLATION * torch.maximum(ends[0].abs(), ends[1].abs())
     return ends[0] - more, ends[1] + more
 
 
-def _smallest(values: list[Tensor], places: list[Tensor]) -> Least:
-    # a value that is not a number stays one
-    value, which = torch.stack(values).min(0)
-    return value, torch.stack(places).gather(0, which.unsqueeze(0)).squeeze(0)
+def _smallest(values: Tensor, places: Tensor) -> Least:
+    """Over the first axis; a value that is not a number stays one."""
+    value, which = values.min(0)
+    return value, places.gather(0, which.unsqueeze(0)).squeeze(0)

@@ -45,7 +45,7 @@ def test_quadratic_functions_on_discs_are_bounded_from_below_and_closely():
     pull, matrix, radius = quadratics()
     least, delta = least_on_ball(pull, matrix, radius)
     truth = on_a_disc(pull, matrix, radius)
-    size = radius * pull.norm(dim=1) + radius.square() * matrix.flatten(1).norm(dim=1)
+    size = radius * pull.norm(dim=1) + radius.square() * matrix.flatten(1).norm(dim=1) + 1e-9
     assert (least <= truth + 1e-9 * size).all()
     assert ((truth - least) <= 1e-3 * size).all()
     assert (delta.norm(dim=1) <= radius * (1 + 1e-9)).all()
@@ -91,8 +91,13 @@ def test_parabolas_prove_what_lines_leave_open_and_nothing_that_is_not_so(trait)
 def test_a_forgotten_neuron_is_caught(monkeypatch):
     terms = ugly(nn.Softplus(5.0), "plain", count=40, hidden=5, n=3)
     terms = replace(terms, constant=terms.constant - searched(terms) - 0.02)
-    least = parabolas.least_bent
-    monkeypatch.setattr(parabolas, "least_bent", lambda *case: least(*case).clamp_min(0))
+    least, about = parabolas.least_bent, parabolas.about_bent
+    monkeypatch.setattr(parabolas, "least_bent", lambda *case: least(*case).index_fill(1, torch.tensor(0), 0.0))
+    monkeypatch.setattr(
+        parabolas,
+        "about_bent",
+        lambda *case: (about(*case)[0].index_fill(1, torch.tensor(0), 0.0), about(*case)[1]),
+    )
     proof = curved(terms, directions_of(terms.weights), ascended(terms, started(terms), 12), 24)
     assert (proof.value > 0).any()
 

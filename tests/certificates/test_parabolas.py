@@ -92,12 +92,12 @@ def test_a_forgotten_neuron_is_caught(monkeypatch):
     terms = ugly(nn.Softplus(5.0), "plain", count=40, hidden=5, n=3)
     terms = replace(terms, constant=terms.constant - searched(terms) - 0.02)
     least, about = parabolas.least_bent, parabolas.about_bent
-    monkeypatch.setattr(parabolas, "least_bent", lambda *case: least(*case).index_fill(1, torch.tensor(0), 0.0))
-    monkeypatch.setattr(
-        parabolas,
-        "about_bent",
-        lambda *case: (about(*case)[0].index_fill(1, torch.tensor(0), 0.0), about(*case)[1]),
-    )
+
+    def forget(values):
+        return values.index_fill(1, torch.tensor(0), 0.0)
+
+    monkeypatch.setattr(parabolas, "least_bent", lambda *case: forget(least(*case)))
+    monkeypatch.setattr(parabolas, "about_bent", lambda *case: (forget(about(*case)[0]), about(*case)[1]))
     proof = curved(terms, directions_of(terms.weights), ascended(terms, started(terms), 12), 24)
     assert (proof.value > 0).any()
 

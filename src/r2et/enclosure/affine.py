@@ -2,13 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
+import torch
 from torch import Tensor
 
 from r2et.errors import ModelError
 
 #: entries of the largest matrix that is built, 1 GB in float64
 LARGEST_MATRIX = 2**27
+#: entries of an identity that is written out as a whole; a larger one goes through a map in pieces of that size
+WHOLE_IDENTITY = 2**22
+
+Linear = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -23,12 +29,12 @@ class Affine:
     terms: dict[int, Tensor]
     bias: Tensor
 
-    def mapped(self, linear: Callable[[Tensor], Tensor], shift: Tensor | float = 0.0) -> "Affine":
+    def mapped(self, linear: Linear, shift: Tensor | float = 0.0) -> "Affine":
         """After a linear map of batches (rows, *shape), and a shift."""
-        if any(matrix.numel() > LARGEST_MATRIX for matrix in self.terms.values()):
-            shape = tuple(max(self.terms.values(), key=Tensor.numel).shape)
-            raise ModelError(f"the network is too large for enclosures: a linear map has shape {shape}")
-        return Affine({source: linear(matrix) for source, matrix in self.terms.items()}, linear(self.bias) + shift)
+        bias = linear(self.bias)
+        for matrix in self.terms.values():
+            _check_size(len(matrix), bias)
+        return Affine({source: linear(matrix) for source, matrix in self.terms.items()}, bias + shift)
 
     def plus(self, other: "Affine", sign: float = 1.0) -> "Affine":
         """The sum of two, or their difference with sign -1."""
@@ -37,3 +43,65 @@ class Affine:
             added = sign * matrix
             terms[source] = terms[source] + added if source in terms else added
         return Affine(terms, self.bias + sign * other.bias)
+
+
+class Source(Affine):
+    """The input or an activation itself, after linear maps that leave it as large as it is, or make it larger.
+
+    Its matrix is an identity at first, quadratic in the size of the source: it is written out for the first map
+    that makes it smaller, piece by piece, or when somebody asks for it.
+
+    Args:
+        number: of the source.
+        zero: 0 in the shape of the source, (1, *shape).
+        maps: linear maps after it, in their order.
+        bias: what they and their shifts make of `zero`; None = `zero`.
+    """
+
+    def __init__(
+        self, number: int, zero: Tensor, maps: tuple[Linear, ...] = (), bias: Tensor | None = None
+    ) -> None:
+        object.__setattr__(self, "number", number)
+        object.__setattr__(self, "zero", zero)
+        object.__setattr__(self, "maps", maps)
+        object.__setattr__(self, "bias", zero if bias is None else bias)
+
+    number: int
+    zero: Tensor
+    maps: tuple[Linear, ...]
+
+    @cached_property
+    def terms(self) -> dict[int, Tensor]:  # type: ignore[override]  # made when it is asked for
+        """The one source and its matrix, (size, *shape)."""
+        size = self.zero.numel()
+        _check_size(size, self.bias)
+        step = max(1, WHOLE_IDENTITY // max(size, self.bias.numel()))
+        parts = [self._rows(first, min(first + step, size)) for first in range(0, size, step)]
+        return {self.number: parts[0] if len(parts) == 1 else torch.cat(parts)}
+
+    def _rows(self, first: int, last: int) -> Tensor:
+        """Rows of the matrix, (last - first, *shape)."""
+        rows = self.zero.new_zeros(last - first, self.zero.numel())
+        rows[torch.arange(last - first), torch.arange(first, last)] = 1
+        rows = rows.reshape(-1, *self.zero.shape[1:])
+        for linear in self.maps:
+            rows = linear(rows)
+        return rows
+
+    def mapped(self, linear: Linear, shift: Tensor | float = 0.0) -> Affine:
+        """After a linear map of batches (rows, *shape), and a shift."""
+        bias = linear(self.bias) + shift
+        after = Source(self.number, self.zero, (*self.maps, linear), bias)
+        if self.zero.numel() ** 2 <= WHOLE_IDENTITY or bias.numel() < self.bias.numel():
+            return Affine(after.terms, bias)
+        return after
+
+
+def _check_size(size: int, value: Tensor) -> None:
+    """Refuse a matrix from `size` numbers to those of a value (1, *shape), before it is made."""
+    if size * value.numel() > LARGEST_MATRIX:
+        shape = (size, *value.shape[1:])
+        raise ModelError(
+            f"the network is too large for enclosures: a linear map has shape {shape}, "
+            f"{size * value.numel() / 2**27:.3g} GB; method=\"smoothing\" needs no look inside"
+        )

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
 from r2et.enclosure.activations import EnclosedActivation, MaxPool, activation, known
-from r2et.enclosure.affine import Affine
+from r2et.enclosure.affine import Affine, Source
 from r2et.enclosure.layers import (
     AS_MODULES,
     CONVOLUTIONS,
@@ -188,10 +188,8 @@ class _Reader:
             changed = changed.args[0] if shares and changed.args else None
 
     def _source(self, number: int, shape: torch.Size) -> Affine:
-        size = math.prod(shape)
         like = next((p for p in self.model.parameters()), torch.empty(0))
-        identity = torch.eye(size, dtype=torch.float64, device=like.device).reshape(size, *shape)
-        return Affine({number: identity}, identity.new_zeros(1, *shape))
+        return Source(number, torch.zeros(1, *shape, dtype=torch.float64, device=like.device))
 
     def _activate(self, name: str, activation: EnclosedActivation, z: Affine) -> Affine:
         self.layers.append(_layer(name, activation, z))

@@ -103,5 +103,5 @@ def _check_size(size: int, value: Tensor) -> None:
         shape = (size, *value.shape[1:])
         raise ModelError(
             f"the network is too large for enclosures: a linear map has shape {shape}, "
-            f"{size * value.numel() / 2**27:.3g} GB; method=\"smoothing\" needs no look inside"
+            f'{size * value.numel() / 2**27:.3g} GB; method="smoothing" needs no look inside'
         )

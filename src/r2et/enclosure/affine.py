@@ -46,29 +46,28 @@ class Affine:
 
 
 class Source(Affine):
-    """The input or an activation itself, after linear maps that leave it as large as it is, or make it larger.
+    """The input or an activation itself, and what linear maps and sums make of it before the next activation.
 
-    Its matrix is an identity at first, quadratic in the size of the source: it is written out for the first map
-    that makes it smaller, piece by piece, or when somebody asks for it.
+    Its matrix is an identity at first, quadratic in the size of the source. A large one is never written out: the
+    maps are remembered, and the matrix is made piece by piece when somebody asks for it.
 
     Args:
         number: of the source.
         zero: 0 in the shape of the source, (1, *shape).
-        maps: linear maps after it, in their order.
-        bias: what they and their shifts make of `zero`; None = `zero`.
+        linear: what became of it; None = nothing yet.
+        bias: what the maps and their shifts make of `zero`; None = `zero`.
     """
-
-    def __init__(
-        self, number: int, zero: Tensor, maps: tuple[Linear, ...] = (), bias: Tensor | None = None
-    ) -> None:
-        object.__setattr__(self, "number", number)
-        object.__setattr__(self, "zero", zero)
-        object.__setattr__(self, "maps", maps)
-        object.__setattr__(self, "bias", zero if bias is None else bias)
 
     number: int
     zero: Tensor
-    maps: tuple[Linear, ...]
+    linear: Linear
+
+    def __init__(
+        self, number: int, zero: Tensor, linear: Linear | None = None, bias: Tensor | None = None
+    ) -> None:
+        parts = {"number": number, "zero": zero, "linear": linear or (lambda rows: rows)}
+        for name, part in (parts | {"bias": zero if bias is None else bias}).items():
+            object.__setattr__(self, name, part)
 
     @cached_property
     def terms(self) -> dict[int, Tensor]:  # type: ignore[override]  # made when it is asked for
@@ -83,18 +82,26 @@ class Source(Affine):
         """Rows of the matrix, (last - first, *shape)."""
         rows = self.zero.new_zeros(last - first, self.zero.numel())
         rows[torch.arange(last - first), torch.arange(first, last)] = 1
-        rows = rows.reshape(-1, *self.zero.shape[1:])
-        for linear in self.maps:
-            rows = linear(rows)
-        return rows
+        return self.linear(rows.reshape(-1, *self.zero.shape[1:]))
+
+    @property
+    def _small(self) -> bool:
+        return self.zero.numel() ** 2 <= WHOLE_IDENTITY
 
     def mapped(self, linear: Linear, shift: Tensor | float = 0.0) -> Affine:
         """After a linear map of batches (rows, *shape), and a shift."""
-        bias = linear(self.bias) + shift
-        after = Source(self.number, self.zero, (*self.maps, linear), bias)
-        if self.zero.numel() ** 2 <= WHOLE_IDENTITY or bias.numel() < self.bias.numel():
-            return Affine(after.terms, bias)
-        return after
+        if self._small:
+            return super().mapped(linear, shift)
+        before = self.linear
+        return Source(self.number, self.zero, lambda rows: linear(before(rows)), linear(self.bias) + shift)
+
+    def plus(self, other: Affine, sign: float = 1.0) -> Affine:
+        """The sum of two, or their difference with sign -1."""
+        if self._small or not isinstance(other, Source) or other.number != self.number:
+            return super().plus(other, sign)
+        first, second = self.linear, other.linear
+        bias = self.bias + sign * other.bias
+        return Source(self.number, self.zero, lambda rows: first(rows) + sign * second(rows), bias)
 
 
 def _check_size(size: int, value: Tensor) -> None:

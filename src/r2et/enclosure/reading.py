@@ -304,13 +304,11 @@ class _Reader:
                     "added: a certificate needs equal shapes"
                 )
             return first.plus(second, sign)
-        if isinstance(first, Affine):
-            total = Affine(first.terms, first.bias + sign * second)
-        else:
-            total = Affine({s: sign * matrix for s, matrix in second.terms.items()}, first + sign * second.bias)
-        if any(matrix.shape[1:] != total.bias.shape[1:] for matrix in total.terms.values()):
+        known, shift = (first, sign * second) if isinstance(first, Affine) else (second, first)
+        total = known.mapped(lambda rows: rows if known is first else sign * rows, shift)
+        if total.bias.shape[1:] != known.bias.shape[1:]:
             raise ModelError(
-                f"a constant turns values of shape {tuple(next(iter(total.terms.values())).shape[1:])} "
+                f"a constant turns values of shape {tuple(known.bias.shape[1:])} "
                 f"into {tuple(total.bias.shape[1:])}: a certificate needs equal shapes"
             )
         return total

@@ -74,15 +74,30 @@ class Source(Affine):
         """The one source and its matrix, (size, *shape)."""
         size = self.zero.numel()
         _check_size(size, self.bias)
-        step = max(1, WHOLE_IDENTITY // max(size, self.bias.numel()))
-        parts = [self._rows(first, min(first + step, size)) for first in range(0, size, step)]
-        return {self.number: parts[0] if len(parts) == 1 else torch.cat(parts)}
+        if self._small or self.bias.requires_grad or size <= self.bias.numel():
+            return {self.number: self._by_rows()}
+        return {self.number: self._by_columns()}
 
-    def _rows(self, first: int, last: int) -> Tensor:
-        """Rows of the matrix, (last - first, *shape)."""
-        rows = self.zero.new_zeros(last - first, self.zero.numel())
-        rows[torch.arange(last - first), torch.arange(first, last)] = 1
-        return self.linear(rows.reshape(-1, *self.zero.shape[1:]))
+    def _by_rows(self) -> Tensor:
+        """The matrix from what the maps make of pieces of the identity."""
+        size = self.zero.numel()
+        parts = []
+        for first, last in _pieces(size, max(size, self.bias.numel())):
+            rows = _identity(self.zero, first, last).reshape(-1, *self.zero.shape[1:])
+            parts.append(self.linear(rows))
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def _by_columns(self) -> Tensor:
+        """The same from the transposed maps, of which there are fewer: what they make of each output."""
+        size, width = self.zero.numel(), self.bias.numel()
+        matrix = self.zero.new_zeros(size, width)
+        for first, last in _pieces(width, size):
+            with torch.enable_grad():
+                rows = self.zero.expand(last - first, *self.zero.shape[1:]).clone().requires_grad_()
+                values = self.linear(rows).flatten(1)
+                picks = _identity(self.bias, first, last)
+                matrix[:, first:last] = torch.autograd.grad(values, rows, picks)[0].flatten(1).T
+        return matrix.reshape(size, *self.bias.shape[1:])
 
     @property
     def _small(self) -> bool:
@@ -102,6 +117,19 @@ class Source(Affine):
         first, second = self.linear, other.linear
         bias = self.bias + sign * other.bias
         return Source(self.number, self.zero, lambda rows: first(rows) + sign * second(rows), bias)
+
+
+def _pieces(count: int, width: int) -> list[tuple[int, int]]:
+    """First and last of pieces of `count` rows of a width."""
+    step = max(1, WHOLE_IDENTITY // width)
+    return [(first, min(first + step, count)) for first in range(0, count, step)]
+
+
+def _identity(like: Tensor, first: int, last: int) -> Tensor:
+    """Rows of the identity of a value's size, (last - first, size)."""
+    rows = torch.zeros(last - first, like.numel(), dtype=like.dtype, device=like.device)
+    rows[torch.arange(last - first), torch.arange(first, last)] = 1
+    return rows
 
 
 def _check_size(size: int, value: Tensor) -> None:

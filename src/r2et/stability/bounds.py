@@ -17,6 +17,7 @@ from r2et.explainers import Explainer, Gradient
 from r2et.numerics.autograd import forward
 from r2et.numerics.checks import check_generator
 from r2et.numerics.jacobian import jacobian
+from r2et.numerics.memory import MOST_BYTES, in_gigabytes
 from r2et.numerics.modes import own_draws
 from r2et.numerics.preflight import measuring
 from r2et.numerics.values import check_choice, check_count, check_positive
@@ -28,6 +29,8 @@ BoundMethod = Literal["auto", "enclosure", "estimate"]
 BALLS = 24
 #: up to this many functionals get a slope of their own; of more, those of their features are added
 ONE_BY_ONE = 4096
+#: copies of the derivative that the estimate keeps
+KEPT = 3
 #: entries of bounds of functionals on all balls that are kept at once
 AT_ONCE = 2**21
 
@@ -73,7 +76,7 @@ def thickness_bounds(
     smooth network whose layers are known, and Gradient, GradientTimesInput or SmoothGrad of the log-odds or a
     logit. "estimate" is the paper's: lower = h - radius/2 ||H_i - H_j||, upper = h + radius (L_i + L_j),
     H_i = dI_i/dx. The derivative is that of the explainer as a whole, which gives the corrected SG, Grad x Inp and
-    IG versions of A.1.2. Memory is quadratic in the number of features.
+    IG versions of A.1.2; its memory is quadratic in the number of features.
 
     Args:
         model: maps (N, *features) to logits (N, C); it is measured in evaluation mode and left as it was.
@@ -190,6 +193,12 @@ def _estimated(
 ) -> ThicknessBounds:
     """The paper's bounds, along what can be reached."""
     before, target = start(model, x, k, explainer)
+    asked = KEPT * before[0].numel() * x[0].numel() * x.element_size()
+    if asked > MOST_BYTES:
+        raise InputError(
+            f"the estimate of bounds of the thickness keeps {before[0].numel():,} x {x[0].numel():,} derivatives for "
+            f"each input, about {in_gigabytes(asked)}, more than the {in_gigabytes(MOST_BYTES)} that are allowed"
+        )
     top = ranking.top_k_mask(before, k)
     gap = (ranking.all_pair_weights(before, k) * before).sum(-1)
 

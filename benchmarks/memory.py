@@ -114,17 +114,20 @@ def main() -> None:
     if arguments.one:
         print(json.dumps(measured(arguments.one[0], int(arguments.one[1]))))
         return
+    wanted = [(name, n) for name in QUICK for n in FEATURES]
+    wanted += [(name, n) for name in LENGTHY for n in FEATURES if n <= LONG or arguments.all]
     results: dict[str, dict[str, Any]] = {}
-    for name in (*QUICK, *LENGTHY):
-        for n in FEATURES:
-            if name in LENGTHY and n > LONG and not arguments.all:
-                continue
-            command = [sys.executable, __file__, "--one", name, str(n)]
-            told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-            results.setdefault(name, {})[str(n)] = json.loads(told.splitlines()[-1])
-            print(name, n, results[name][str(n)], flush=True)
+    for name, n in wanted:
+        command = [sys.executable, __file__, "--one", name, str(n)]
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        results.setdefault(name, {})[str(n)] = json.loads(told.splitlines()[-1])
+        print(name, n, results[name][str(n)], flush=True)
+        write(arguments.output, results)
+
+
+def write(path: Path, results: dict[str, dict[str, Any]]) -> None:
     output = {
-        "command": "python benchmarks/memory.py" + (" --all" if arguments.all else ""),
+        "command": "python benchmarks/memory.py",
         "settings": {
             "model": f"MLP n-{HIDDEN}-2, softplus (ReLU for intervals); Additive(n, 2)",
             "inputs": 2,
@@ -135,7 +138,7 @@ def main() -> None:
         },
         "measured": results,
     }
-    arguments.output.write_text(json.dumps(output, indent=1) + "\n")
+    path.write_text(json.dumps(output, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ class Source(Affine):
             object.__setattr__(self, name, part)
 
     @cached_property
-    def terms(self) -> dict[int, Tensor]:  # type: ignore[override]  # made when it is asked for
+    def terms(self) -> dict[int, Tensor]:
         """The one source and its matrix, (size, *shape)."""
         size = self.zero.numel()
         _check_size(size, self.bias)

@@ -196,8 +196,8 @@ def _estimated(
     asked = KEPT * before[0].numel() * x[0].numel() * x.element_size()
     if asked > MOST_BYTES:
         raise InputError(
-            f"the estimate of bounds of the thickness keeps {before[0].numel():,} x {x[0].numel():,} derivatives for "
-            f"each input, about {in_gigabytes(asked)}, more than the {in_gigabytes(MOST_BYTES)} that are allowed"
+            f"the estimate of bounds of the thickness keeps {before[0].numel():,} x {x[0].numel():,} derivatives "
+            f"for each input, {in_gigabytes(asked)}, more than the {in_gigabytes(MOST_BYTES)} that are allowed"
         )
     top = ranking.top_k_mask(before, k)
     gap = (ranking.all_pair_weights(before, k) * before).sum(-1)

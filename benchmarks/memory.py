@@ -26,7 +26,7 @@ from r2et.enclosure.size import Size
 from r2et.errors import ModelError
 from r2et.explainers import ColumnEffects, Gradient, GradientTimesInput, SmoothGrad
 
-FEATURES = (1_000, 10_000, 100_000)
+FEATURES = (100_000, 10_000, 1_000)
 #: takes minutes for more features than these
 LONG = 10_000
 K, HIDDEN = 8, 32

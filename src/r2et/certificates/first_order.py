@@ -7,6 +7,7 @@ from r2et import ranking
 from r2et.certificates.certificate import Certificate, in_words
 from r2et.domain import Domain, Reach, Threat, under_threat
 from r2et.enclosure.feature_pairs import FeaturePairs, first_order_radii
+from r2et.enclosure.size import Size
 from r2et.enclosure.slopes import Slopes
 from r2et.explainers import Explainer, Gradient
 from r2et.numerics.autograd import forward
@@ -85,6 +86,7 @@ def estimate(
                     explainer.attribute(model, point, label, create_graph=True, logits=logits)
                 )
             check_k(k, scores.shape[-1])
+            Size(features=part[0].numel(), attributions=scores.shape[-1], k=k, base=0, neurons=0, balls=0).check()
             # both inputs of a pair are ranked on their own; the smaller radius counts
             flat = scores.detach().reshape(-1, scores.shape[-1])
             pairs = FeaturePairs.of(flat, k, signed=True)

@@ -14,9 +14,9 @@ BYTES = 8
 SMOOTH_BALLS, PIECEWISE_BALLS = 48, 96
 #: copies that are kept, as counted in runs: of the base; of a functional; of what is known of an attribution on a
 #: ball; of a point; of a neuron on a ball; of a box of derivatives of neurons
-BASES, OF_FUNCTIONAL, ON_BALL, OF_POINT, OF_NEURON, BOXES = 6, 20, 4, 6, 8, 8
+BASES, OF_FUNCTIONAL, ON_BALL, OF_POINT, OF_NEURON, BOXES = 6, 30, 6, 6, 8, 8
 #: entries of bounds of functionals on all balls that are kept at once; how many copies of these, and of slopes
-STEP, STEPS, SLOPES = 2**21, 8, 3
+STEP, STEPS, SLOPES = 2**21, 12, 3
 #: numbers in the tables of one column of an additive score
 OF_TABLE = 40 * 768
 
@@ -118,11 +118,12 @@ class Size:
         """Refuse a proof that has no room even for one input, before anything of it is allocated."""
         asked = self.bytes_of(1)
         if asked > MOST_BYTES:
+            network = f" and a network of {self.neurons:,} neurons" if self.neurons else ""
             raise ModelError(
-                f"a proof for one input of {self.features:,} features and a network of {self.neurons:,} neurons, "
+                f"a proof for one input of {self.features:,} features{network}, "
                 f"with {self.functionals:,} functionals for k={self.k}, would take about {in_gigabytes(asked)} of "
                 f"memory, more than the {in_gigabytes(MOST_BYTES)} that are allowed: explain fewer features or "
-                'columns, take a smaller k or a smaller network, or use method="smoothing" or "first-order"'
+                'columns, take a smaller k or a smaller network, or use method="smoothing"'
             )
 
 

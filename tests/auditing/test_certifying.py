@@ -48,6 +48,16 @@ def test_larger_networks_are_certified_in_part_or_not_at_all(fragile, monkeypatc
     assert "too large for a certificate inside an audit (6 features, 18 neurons)" in none.settings.uncertified
 
 
+def test_what_has_no_room_is_not_certified(fragile, monkeypatch):
+    options = {"k": 2, "radii": (0.5,), "budget": "fast", "steps": 2}
+    monkeypatch.setattr(certifying, "MOST_BYTES", 1000)
+    found = audit(fragile, X, Y, **options)
+    assert found.certificate is None
+    told = "A certificate of one row would take at least"
+    assert found.settings.uncertified.startswith(told)
+    assert "(6 features, 18 neurons, k=2)" in found.settings.uncertified
+
+
 def test_both_ends_of_a_bracket_are_about_one_threat():
     model, x = network(), table(4)
     free, reach = under_threat(model, x, DOMAIN, "domain")

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from r2et.enclosure.feature_pairs import TIE, FeaturePairs, first_order_radii
+from r2et.enclosure.slopes import Slopes
 from tests.models_with_answers import normal
 
 
@@ -122,7 +123,7 @@ def test_a_tie_is_a_gap_below_a_billionth_of_the_two_values(size, signed):
 def test_first_order_radii_spelled_out(signed):
     e, rows = normal(2, 5, seed=1), normal(2, 5, 4, seed=2)
     pairs = FeaturePairs.of(e, 2, signed)
-    found = first_order_radii(pairs, rows)
+    found = first_order_radii(pairs, Slopes.known(rows))
     i, a, j, b = pairs.select(torch.arange(found.shape[1]).expand(2, -1))
     for row in range(2):
         for d in range(found.shape[1]):
@@ -132,4 +133,4 @@ def test_first_order_radii_spelled_out(signed):
 
 def test_first_order_radii_of_ties_and_of_what_does_not_move():
     pairs = FeaturePairs.of(torch.tensor([[2.0, 1.0, 1.0]]).double(), 2, True)
-    assert first_order_radii(pairs, torch.zeros(1, 3, 3).double()).tolist() == [[float("inf"), 0.0]]
+    assert first_order_radii(pairs, Slopes.known(torch.zeros(1, 3, 3).double())).tolist() == [[float("inf"), 0.0]]

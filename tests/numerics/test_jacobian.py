@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from r2et.explainers import Gradient, GradientTimesInput
-from r2et.numerics.jacobian import jacobian
+from r2et.numerics.jacobian import jacobian, jacobian_rows
 from tests.models_with_answers import OneNeuron, Pair, convolution, mlp, normal, quadratic
 
 
@@ -23,6 +23,15 @@ def test_quadratic(chunk_size):
     torch.testing.assert_close(absolute, g.sign()[:, :, None] * model.A.detach(), atol=1e-12, rtol=0)
     product = jacobian(*explained(GradientTimesInput(reduce="signed"), model, x), chunk_size=chunk_size)
     torch.testing.assert_close(product, torch.diag_embed(g) + x[:, :, None] * model.A.detach(), atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("chunk_size", [1, 64])
+def test_rows_of_some_features_of_each_input(chunk_size):
+    scores, point = explained(Gradient(reduce="signed"), mlp(5), normal(3, 5))
+    numbers = torch.tensor([[4, 0], [1, 1], [2, 3]])
+    found = jacobian_rows(scores, point, numbers, chunk_size=chunk_size)
+    whole = jacobian(scores, point)
+    torch.testing.assert_close(found, whole[torch.arange(3).unsqueeze(1), numbers])
 
 
 def test_one_neuron():

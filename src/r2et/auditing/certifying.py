@@ -6,9 +6,11 @@ from torch import Tensor, nn
 from r2et.certificates import Certificate
 from r2et.certificates.choice import certify_within
 from r2et.domain import Reach
+from r2et.enclosure.size import Size
 from r2et.errors import InputError
 from r2et.explainers import ColumnEffects, Explainer
 from r2et.numerics.autograd import forward
+from r2et.numerics.memory import MOST_BYTES, in_gigabytes
 from r2et.numerics.twins import twin
 
 #: features x neurons of a network: up to CHEAP every row is certified, above DEAR none (it takes about a minute),
@@ -40,6 +42,13 @@ class Certifier:
             # each row is enclosed together with those that it is compared with
             size *= 1 + self.explainer.variants(x[:1])[1].shape[1]
         self.reason = ""
+        asked = Size.guessed(x[0].numel(), neurons, self.k, self.explainer).bytes_of(1)
+        if asked > MOST_BYTES:
+            self.reason = (
+                f"A certificate of one row would take at least {in_gigabytes(asked)} of memory "
+                f"({x[0].numel():,} features, {neurons:,} neurons, k={self.k})."
+            )
+            return
         if size > DEAR:
             self.reason = (
                 f"The network is too large for a certificate inside an audit ({x[0].numel():,} features, "

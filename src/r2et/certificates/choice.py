@@ -17,6 +17,7 @@ from r2et.domain import Domain, Reach, Threat, under_threat
 from r2et.enclosure.additive import why_not_additive
 from r2et.enclosure.network import Network
 from r2et.enclosure.problems import Problem, Reading, why_not
+from r2et.enclosure.size import Size
 from r2et.errors import InputError, ModelError
 from r2et.explainers import ColumnEffects, Explainer, Gradient, SmoothGrad
 from r2et.numerics.checks import check_inputs, check_logits
@@ -208,6 +209,7 @@ def _enclosed(
     reading = Reading.of(model, x, explainer, reach.movable)
     not_additive = why_not_additive(reading.network, reading.explainer, logits.shape[1])
     family, reasons = _choose(reading.network, method, not_additive)
+    Size.of(reading.network, reading.explainer, k, additive=family == "additive").check()
     bounds = None
     if family != "additive":
         obstacle = why_not_dual(reading.network, explainer)

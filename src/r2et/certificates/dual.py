@@ -91,7 +91,7 @@ class Level:
         activation, ends = network.layers[0].activation, self.ends[rows]
         assert activation is not None
         parts = beta / scale.unsqueeze(1), ball.inner[0][rows], -ends, ends, self.radius[rows], constant / scale
-        return Terms(activation, network.moving[block], network.lengths[block], *parts), scale
+        return Terms(activation, network.frame[block], network.lengths[block], *parts), scale
 
     @cached_property
     def narrow(self) -> Tensor | None:
@@ -111,7 +111,7 @@ class Level:
         proven = wanted & (self.by_features() > self.pairs.ties)
         refuted = torch.zeros_like(proven)
         rows, numbers = (wanted & ~proven).nonzero(as_tuple=True)
-        size = max(1, ENTRIES // max(self.of.network.moving.shape))
+        size = max(1, ENTRIES // max(self.of.network.frame.shape))
         for row, number in zip(rows.split(size), numbers.split(size), strict=True):
             positive, negative = self._decided(row, number, steps, budget)
             proven[row, number], refuted[row, number] = positive, negative
@@ -145,7 +145,7 @@ class Level:
         """Lower bounds of signs * e of single features, (N, S), with slopes from end to end."""
         rows = torch.arange(len(features), device=features.device).unsqueeze(1).expand_as(features).flatten()
         bounds = []
-        size = max(1, ENTRIES // max(self.of.network.moving.shape))
+        size = max(1, ENTRIES // max(self.of.network.frame.shape))
         for row, i, a in zip(
             rows.split(size), features.flatten().split(size), signs.flatten().split(size), strict=True
         ):

@@ -47,7 +47,7 @@ class Terms:
 
     Attributes:
         activation: of the hidden layer.
-        weights: of the features that move, (h, n).
+        weights: of the features that move, or rows with their lengths and angles, (h, n).
         lengths: norms of their rows, (h,).
         beta: (F, h).
         z: pre-activations at x, (F, h).

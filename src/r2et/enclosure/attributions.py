@@ -10,6 +10,7 @@ from r2et.enclosure.box import Box
 from r2et.enclosure.head import Head
 from r2et.enclosure.jacobian import norm_bound
 from r2et.enclosure.network import INPUT, ROUNDING, SMALLEST, Network
+from r2et.enclosure.slopes import Beside, Slopes, SlopesBeside
 
 #: entries of the largest tensor that is kept for a group of functionals: larger ones leave the processor's cache
 ENTRIES_AT_ONCE = 2**17
@@ -92,13 +93,33 @@ class Attributions:
         apart = (either.center @ base - self.gradient).abs() + either.radius @ base.abs()
         return apart + 2 * error.mean(1).unsqueeze(1)
 
-    def slopes_at_x(self) -> Tensor:
-        """The derivative of e at x by the features that move, 0 by the others, (N, n, n)."""
-        tangents = self.directions.expand(len(self.points), -1, -1)
-        hessian = self.mean(self._start.product(tangents)).center @ self.network.moving
+    def slopes_at_x(self) -> Slopes | SlopesBeside:
+        """The derivatives of e at x by the features that move, as far as their distances go."""
+        frame, widest = self.network.frame, max(self.network.widest, self.network.frame.shape[1])
+        entries = len(self.points) * widest
+        if self.times_input and frame is not self.network.moving:
+            return SlopesBeside(self._parts_of, frame, entries)
+        return Slopes(lambda numbers: self._rows_of(numbers, frame), self.values.shape[1], entries)
+
+    def _vectors_of(self, numbers: Tensor) -> Tensor:
+        """v with v @ base = H d for the directions d of attributions, by their numbers (N, m), (N, m, K)."""
+        tangents = self.directions[numbers].repeat_interleave(self.copies, 0)
+        return self.mean(self._start.product(tangents)).center
+
+    def _rows_of(self, numbers: Tensor, frame: Tensor) -> Tensor:
+        """Derivatives of attributions, by their numbers (N, m), (N, m, d)."""
+        hessian = self._vectors_of(numbers) @ frame
         if not self.times_input:
             return hessian
-        return self.x.unsqueeze(2) * hessian + torch.diag_embed(self.gradient * self.moves)
+        own = (self.gradient * self.moves).gather(1, numbers).unsqueeze(2)
+        itself = torch.zeros_like(hessian).scatter(2, numbers.unsqueeze(2), own)
+        return self.x.gather(1, numbers).unsqueeze(2) * hessian + itself
+
+    def _parts_of(self, numbers: Tensor) -> Beside:
+        """Derivatives of gradient times input, x_i H_i + g_i e_i, by numbers (N, m)."""
+        vectors = self.x.gather(1, numbers).unsqueeze(2) * self._vectors_of(numbers)
+        own = (self.gradient * self.moves).gather(1, numbers)
+        return Beside(vectors, own, self.directions[numbers])
 
     @cached_property
     def directions(self) -> Tensor:
@@ -177,8 +198,7 @@ class Enclosed:
         # grad = d * g + H (d * x), where the gradient g and x itself move as well; frozen features do not
         inner_a, inner_b = a * self.of.x.gather(1, i), b * self.of.x.gather(1, j)
         a, b = a * self.of.moves[i], b * self.of.moves[j]
-        first, second = self.of.gradient.gather(1, i) * a, self.of.gradient.gather(1, j) * b
-        shift = self.tangents(i, first, j, second), torch.hypot(first, second)
+        shift = self.of.gradient.gather(1, i) * a, self.of.gradient.gather(1, j) * b
         inner = self.hessian_slopes(i, inner_a, j, inner_b, shift)
         moved = joint(self.gradient_moved, i, a, j, b)
         return inner + moved + self.times.unsqueeze(1) * joint(self.hessian_rows, i, a, j, b)
@@ -186,13 +206,16 @@ class Enclosed:
     def hessian_slopes(
         self, i: Tensor, a: Tensor, j: Tensor, b: Tensor, shift: tuple[Tensor, Tensor] | None = None
     ) -> Tensor:
-        """Upper bounds of ||H (a e_i + b e_j) + shift|| on each ball, (N, D, T)."""
+        """Upper bounds of ||H (a e_i + b e_j) + y|| on each ball, (N, D, T), y = shift[0] e_i + shift[1] e_j."""
         if self.flat and shift is None:
             return i.new_zeros(*i.shape, len(self.balls), dtype=a.dtype)
         norms = []
         for piece in self.pieces(i.shape[1]):
             functionals = i[:, piece], a[:, piece], j[:, piece], b[:, piece]
-            added = None if shift is None else (shift[0][:, piece], shift[1][:, piece])
+            added = None
+            if shift is not None:
+                first, second = shift[0][:, piece], shift[1][:, piece]
+                added = self.tangents(i[:, piece], first, j[:, piece], second), torch.hypot(first, second)
             norms.append(torch.stack([self._norm(n, functionals, added) for n in range(len(self.balls))], 2))
         return torch.cat(norms, 1)
 
@@ -217,7 +240,9 @@ class Enclosed:
 
     def pieces(self, count: int) -> list[slice]:
         """Slices of functionals, few enough that what is kept for one slice stays small."""
-        widest = max([len(self.of.network.base), *(len(layer.bias) for layer in self.of.network.layers)])
+        network = self.of.network
+        # without products of rows, norms are taken of as many numbers as there are features
+        widest = network.widest if network.gram is not None else max(network.widest, network.base.shape[1])
         size = max(1, ENTRIES_AT_ONCE // (len(self.of.points) * widest))
         return [slice(start, start + size) for start in range(0, count, size)]
 

@@ -48,10 +48,24 @@ class Variants:
 
     def summed(self, values: Tensor) -> Tensor:
         """Sums over the variants of each column, weighted by their share: (N * V, ...) to (N, columns, ...)."""
+        return self._summed(values, self.column, self.columns)
+
+    def in_slots(self, values: Tensor) -> Tensor:
+        """The same for the columns that variants differ in alone, and a slot of zeros: (N, slots, ...)."""
+        return self._summed(values, self.slot[self.column], int(self.slot.max()) + 1)
+
+    @cached_property
+    def slot(self) -> Tensor:
+        """The slot of each column, the last one for columns that no variant differs in, (columns,)."""
+        differ = torch.zeros(self.columns, dtype=torch.bool, device=self.column.device)
+        differ[self.column.flatten()] = True
+        return torch.where(differ, differ.cumsum(0) - 1, differ.sum())
+
+    def _summed(self, values: Tensor, place: Tensor, places: int) -> Tensor:
         rows, count = self.share.shape
         each = values.unflatten(0, (rows, count)) * self.share.reshape(rows, count, *[1] * (values.ndim - 1))
-        place = self.column.reshape(rows, count, *[1] * (values.ndim - 1)).expand_as(each)
-        sums: Tensor = each.new_zeros(rows, self.columns, *values.shape[1:]).scatter_add(1, place, each)
+        place = place.reshape(rows, count, *[1] * (values.ndim - 1)).expand_as(each)
+        sums: Tensor = each.new_zeros(rows, places, *values.shape[1:]).scatter_add(1, place, each)
         return sums
 
     @cached_property
@@ -87,9 +101,8 @@ class ColumnAttributions(Attributions):
         super().__init__(network, x, x, head, values, times_input=False)
         self.variants, self.differences = variants, differences
         self.columns = columns
-        members = torch.nn.functional.one_hot(columns.owner, len(columns)).T * columns.continuous
-        #: the features of each column that is a number, 1 or 0, (columns, n)
-        self.members = members.to(x)
+        #: the column of each feature, and 1 for features of numbers, else 0, (n,) each
+        self.owner, self.numbers = columns.owner.to(x.device), columns.continuous.to(x)
 
     def only(self, rows: Tensor) -> "ColumnAttributions":
         """The effects of some rows, by their numbers (M,)."""
@@ -106,7 +119,12 @@ class ColumnAttributions(Attributions):
     @cached_property
     def directions(self) -> Tensor:
         """base @ d of the direction along which each column is a slope, 0 for discrete ones, (columns, K)."""
-        return self.members @ self.network.base.T
+        return self.by_columns(self.network.base).T
+
+    def by_columns(self, values: Tensor) -> Tensor:
+        """Sums over the features of each column that is a number: (..., n) to (..., columns)."""
+        sums = values.new_zeros(*values.shape[:-1], len(self.columns))
+        return sums.scatter_add(-1, self.owner.expand(values.shape), values * self.numbers)
 
     @property
     def all_points(self) -> tuple[Tensor, ...]:
@@ -115,25 +133,29 @@ class ColumnAttributions(Attributions):
 
     def read(self) -> Tensor:
         """The effects as the enclosed network has them, (N, columns)."""
-        return self.gradient @ self.members.T + self.differences
+        return self.by_columns(self.gradient) + self.differences
 
     def floor(self) -> Tensor:
         """What rounding may leave of a vanishing effect, (N, columns)."""
         here, there = (_score_rounding(self.network, points) for points in self.all_points)
         differences = self.variants.weight * here.unsqueeze(1) + self.variants.summed(there)
-        floor: Tensor = super().floor() @ self.members.T + differences + SMALLEST
-        return floor
+        return self.by_columns(super().floor()) + differences + SMALLEST
 
     def unsure_at_x(self) -> Tensor:
         """How far slopes of numbers may be from PyTorch's, (N, columns); differences of scores have no hinges."""
-        return super().unsure_at_x() @ self.members.T
+        return self.by_columns(super().unsure_at_x())
 
-    def slopes_at_x(self) -> Tensor:
-        """The derivative of e at x by the features that move, (N, columns, n)."""
+    def _rows_of(self, numbers: Tensor, frame: Tensor) -> Tensor:
+        """Derivatives of effects, by the numbers of columns (N, m), (N, m, d)."""
+        own = self.variants.weight.gather(1, numbers).unsqueeze(2) * self._start.cotangent.center.unsqueeze(1)
+        other = pick(self._others_at_x, self.variants.slot[numbers])
+        return super()._rows_of(numbers, frame) + (own - other) @ frame
+
+    @cached_property
+    def _others_at_x(self) -> Tensor:
+        """What the variants add at x, (N, slots, K)."""
         start = next(march(self.network, self.variants.points, self.variants.head, self._nowhere, frozen=True))
-        own = self.variants.weight.unsqueeze(2) * self._start.cotangent.center.unsqueeze(1)
-        other = self.variants.summed(start.cotangent.center)
-        return super().slopes_at_x() + (own - other) @ self.network.moving
+        return self.variants.in_slots(start.cotangent.center)
 
     @property
     def _nowhere(self) -> Tensor:
@@ -155,17 +177,17 @@ class EnclosedColumns(Enclosed):
         self.flat = of.network.still or (of.head.linear and not of.network.layers)
         variants = of.variants
         repeated = times.repeat_interleave(variants.share.shape[1], 0)
-        #: what the variants add to each column on each ball, boxes (N, columns, K), with tilts
+        #: what the variants add to each column on each ball, boxes (N, slots, K), with tilts
         self.others: list[Box] = []
         self.tilted_others: list[tuple[Box, Tensor]] = []
         errors = []
         for ball, there in zip(
             self.balls, march(of.network, variants.points, variants.head, repeated, frozen), strict=True
         ):
-            self.others.append(Box(*(variants.summed(part) for part in there.cotangent)))
+            self.others.append(Box(*map(variants.in_slots, there.cotangent)))
             if tilted:
                 box, tilt = there.tilted_cotangent()
-                self.tilted_others.append((Box(*map(variants.summed, box)), variants.summed(tilt)))
+                self.tilted_others.append((Box(*map(variants.in_slots, box)), variants.in_slots(tilt)))
             here = variants.weight * _score_error(ball).unsqueeze(1)
             errors.append(here + variants.summed(_score_error(there)))
         self.score_errors = torch.stack(errors, 2)
@@ -185,10 +207,10 @@ class EnclosedColumns(Enclosed):
     def _differences(self, own: Box, others: Box, functionals: Functionals) -> Box:
         """The box of v with base^T v the gradient of the discrete part of functionals, (N, D, K)."""
         i, a, j, b = functionals
-        weight = self.of.variants.weight
+        weight, slot = self.of.variants.weight, self.of.variants.slot
         here = (a * weight.gather(1, i) + b * weight.gather(1, j)).unsqueeze(2)
         first, second = (
-            Box(*(pick(part, column) for part in others)).times(Box.point(factor.unsqueeze(2)))
+            Box(*(pick(part, slot[column]) for part in others)).times(Box.point(factor.unsqueeze(2)))
             for column, factor in ((i, -a), (j, -b))
         )
         return Box(here * own.center.unsqueeze(1), here.abs() * own.radius.unsqueeze(1)).plus(first).plus(second)
@@ -217,7 +239,7 @@ class EnclosedColumns(Enclosed):
 
     def error_of(self, i: Tensor, a: Tensor, j: Tensor, b: Tensor) -> Tensor:
         """How much a e_i + b e_j may differ between the model and its enclosure, on each ball, (N, D, T)."""
-        length = self.of.members.norm(dim=1)
+        length = self.of.by_columns(self.of.numbers).sqrt()
         slopes = self.error.unsqueeze(1) * torch.hypot(a * length[i], b * length[j]).unsqueeze(2)
         first, second = (
             pick(self.score_errors, column) * factor.abs().unsqueeze(2) for column, factor in ((i, a), (j, b))

@@ -1,11 +1,13 @@
 """The linear functionals that hold a top-k set together: it stays while all of them are positive."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from r2et import ranking
+from r2et.enclosure.slopes import Slopes, SlopesBeside
 
 #: a gap below this share of the two values it is between counts as a tie: rounding alone could turn it
 TIE = 1e-9
@@ -98,15 +100,12 @@ class FeaturePairs:
         return torch.cat([limits, never], 1)
 
 
-def first_order_radii(pairs: FeaturePairs, rows: Tensor) -> Tensor:
-    """phi / ||grad phi|| at x for every functional, (N, D), from the derivative of the attributions (N, n, d)."""
-
-    def of(indices: Tensor) -> Tensor:
-        return rows.gather(1, indices.unsqueeze(2).expand(-1, -1, rows.shape[2]))
-
-    salient, other = of(pairs.top) * pairs.sign.unsqueeze(2), of(pairs.rest)
-    sides = (other, -other) if pairs.both else (other,)
-    norms = torch.stack(
-        [torch.cdist(salient, side, compute_mode="donot_use_mm_for_euclid_dist") for side in sides], 1
-    )
-    return torch.where(pairs.values > 0, pairs.values / norms.flatten(1), 0.0)
+def first_order_radii(pairs: FeaturePairs, slopes: Slopes | SlopesBeside) -> Tensor:
+    """phi / ||grad phi|| at x for every functional, (N, D), from the derivative of the attributions."""
+    salient: Any = slopes.of(pairs.top)
+    norms = []
+    for part in pairs.rest.split(slopes.at_once, 1):
+        other: Any = slopes.of(part)
+        sides = (-1.0, 1.0) if pairs.both else (-1.0,)
+        norms.append(torch.stack([slopes.apart(salient, pairs.sign, other, side) for side in sides], 1))
+    return torch.where(pairs.values > 0, pairs.values / torch.cat(norms, 3).flatten(1), 0.0)

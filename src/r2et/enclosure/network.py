@@ -19,6 +19,9 @@ INPUT = -1
 SMALLEST = 1e-140
 #: rows of the base up to which their products with each other are kept
 MOST_PRODUCTS = 2048
+#: features from which on the base is replaced by a frame of it, if that is half as long or shorter, and how close
+#: the frame has to be: far below what every certificate charges for the rounding of such sums
+LONG, CLOSE_FRAME = 1024, 1e-12
 #: relative error of a slope of 1 that rounding may cause, with room for what sums of many terms add
 ROUNDING = 1e-13
 
@@ -86,10 +89,31 @@ class Network:
         return self.moving @ self.moving.T if len(self.base) <= MOST_PRODUCTS else None
 
     @cached_property
+    def frame(self) -> Tensor:
+        """Rows with the lengths and angles of those of `moving`, but as few columns as there are rows, (K, d).
+
+        ||v @ frame|| = ||v @ moving|| for every v, but for sum |v_m| lengths_m times a rounding error that was
+        looked at: `moving` is an orthonormal basis times the frame. It is `moving` itself where that is short.
+        """
+        rows, features = self.moving.shape
+        if features <= LONG or 2 * rows > features:
+            return self.moving
+        basis, upper = torch.linalg.qr(self.moving.T)
+        skew = (basis.T @ basis - torch.eye(rows).to(basis)).abs().sum(1).amax()
+        apart = (self.moving.T - basis @ upper).norm(dim=0)
+        close = bool(skew <= CLOSE_FRAME) and bool((apart <= CLOSE_FRAME * self.lengths).all())
+        return upper.T.contiguous() if close else self.moving
+
+    @cached_property
     def lengths(self) -> Tensor:
         """Norms of the rows of `moving`, (K,)."""
         lengths: Tensor = self.moving.norm(dim=1)
         return lengths
+
+    @cached_property
+    def widest(self) -> int:
+        """The most numbers that a direction has on its way through the network."""
+        return max([len(self.base), *(len(layer.bias) for layer in self.layers)])
 
     @cached_property
     def still(self) -> bool:

@@ -12,6 +12,7 @@ from r2et.enclosure.feature_pairs import FeaturePairs
 from r2et.enclosure.head import head
 from r2et.enclosure.network import Network
 from r2et.enclosure.reading import extract
+from r2et.enclosure.size import Size
 from r2et.errors import ModelError
 from r2et.explainers import ColumnEffects, Explainer, Gradient, GradientTimesInput, SmoothGrad
 from r2et.numerics.memory import at_once
@@ -22,8 +23,8 @@ from r2et.validate.tracing import check_traceable
 
 #: the explainers whose derivatives can be enclosed; a subclass may explain something else
 ENCLOSED = (Gradient, GradientTimesInput, SmoothGrad, ColumnEffects)
-#: inputs that are certified together, at most, and how many matrices are kept of each
-ROWS_AT_ONCE, MATRICES = 64, 64
+#: inputs that are certified together, at most
+ROWS_AT_ONCE = 64
 #: the same where nothing is enclosed together
 PLAIN_ROWS_AT_ONCE = 512
 
@@ -98,7 +99,7 @@ class Reading:
 
     def problems(self, x: Tensor, target: Tensor, k: int, chunk_size: int | None) -> Iterator[Problem]:
         """Chunk by chunk what is to be certified."""
-        size = int(chunk_size or self._rows_at_once(x[0].numel()))
+        size = int(chunk_size or Size.of(self.network, self.explainer, k).rows_at_once(ROWS_AT_ONCE))
         for part, label in zip(x.detach().double().split(size), target.split(size), strict=True):
             flat = part.flatten(1)
             logits, runner_up, values = self._at(part, label, k)
@@ -179,13 +180,6 @@ class Reading:
                 f"{float(attributions.values[row, feature]):.6g}, its layers, one by one, "
                 f'{float(read[row, feature]):.6g}: its backward pass is another one; use method="smoothing"'
             )
-
-    def _rows_at_once(self, features: int) -> int:
-        widest = max([features, len(self.network.base), *(len(layer.bias) for layer in self.network.layers)])
-        copies = self.explainer.samples if isinstance(self.explainer, SmoothGrad) else 1
-        if isinstance(self.explainer, ColumnEffects):
-            copies = 1 + self.explainer.columns.n
-        return min(ROWS_AT_ONCE, at_once(features * widest * copies, copies=MATRICES))
 
     def _checked_logits(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Logits as the enclosures see them and as the model has them, after a check that both agree."""

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
 from r2et.enclosure.activations import EnclosedActivation, MaxPool, activation, known
-from r2et.enclosure.affine import Affine
+from r2et.enclosure.affine import Affine, Source
 from r2et.enclosure.layers import (
     AS_MODULES,
     CONVOLUTIONS,
@@ -188,10 +188,8 @@ class _Reader:
             changed = changed.args[0] if shares and changed.args else None
 
     def _source(self, number: int, shape: torch.Size) -> Affine:
-        size = math.prod(shape)
         like = next((p for p in self.model.parameters()), torch.empty(0))
-        identity = torch.eye(size, dtype=torch.float64, device=like.device).reshape(size, *shape)
-        return Affine({number: identity}, identity.new_zeros(1, *shape))
+        return Source(number, torch.zeros(1, *shape, dtype=torch.float64, device=like.device))
 
     def _activate(self, name: str, activation: EnclosedActivation, z: Affine) -> Affine:
         self.layers.append(_layer(name, activation, z))
@@ -306,13 +304,11 @@ class _Reader:
                     "added: a certificate needs equal shapes"
                 )
             return first.plus(second, sign)
-        if isinstance(first, Affine):
-            total = Affine(first.terms, first.bias + sign * second)
-        else:
-            total = Affine({s: sign * matrix for s, matrix in second.terms.items()}, first + sign * second.bias)
-        if any(matrix.shape[1:] != total.bias.shape[1:] for matrix in total.terms.values()):
+        known, shift = (first, sign * second) if isinstance(first, Affine) else (second, first)
+        total = known.mapped(lambda rows: rows if known is first else sign * rows, shift)
+        if total.bias.shape[1:] != known.bias.shape[1:]:
             raise ModelError(
-                f"a constant turns values of shape {tuple(next(iter(total.terms.values())).shape[1:])} "
+                f"a constant turns values of shape {tuple(known.bias.shape[1:])} "
                 f"into {tuple(total.bias.shape[1:])}: a certificate needs equal shapes"
             )
         return total

@@ -11,11 +11,13 @@ from r2et import ranking
 from r2et.domain import Domain, Reach, Threat
 from r2et.enclosure.attributions import pick
 from r2et.enclosure.problems import Problem, Reading, why_not
+from r2et.enclosure.size import Size
 from r2et.errors import InputError, ModelError
 from r2et.explainers import Explainer, Gradient
 from r2et.numerics.autograd import forward
 from r2et.numerics.checks import check_generator
 from r2et.numerics.jacobian import jacobian
+from r2et.numerics.memory import MOST_BYTES, in_gigabytes
 from r2et.numerics.modes import own_draws
 from r2et.numerics.preflight import measuring
 from r2et.numerics.values import check_choice, check_count, check_positive
@@ -27,6 +29,10 @@ BoundMethod = Literal["auto", "enclosure", "estimate"]
 BALLS = 24
 #: up to this many functionals get a slope of their own; of more, those of their features are added
 ONE_BY_ONE = 4096
+#: copies of the derivative that the estimate keeps
+KEPT = 3
+#: entries of bounds of functionals on all balls that are kept at once
+AT_ONCE = 2**21
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,7 @@ def thickness_bounds(
     smooth network whose layers are known, and Gradient, GradientTimesInput or SmoothGrad of the log-odds or a
     logit. "estimate" is the paper's: lower = h - radius/2 ||H_i - H_j||, upper = h + radius (L_i + L_j),
     H_i = dI_i/dx. The derivative is that of the explainer as a whole, which gives the corrected SG, Grad x Inp and
-    IG versions of A.1.2. Memory is quadratic in the number of features.
+    IG versions of A.1.2; its memory is quadratic in the number of features.
 
     Args:
         model: maps (N, *features) to logits (N, C); it is measured in evaluation mode and left as it was.
@@ -98,7 +104,7 @@ def thickness_bounds(
     model, reach = check_start(model, x, explainer, domain, threat)
     with measuring(model, x):
         before, target = start(model, x, k, explainer)
-        reading = "the estimate was asked for" if method == "estimate" else _read(model, x, explainer, reach)
+        reading = "the estimate was asked for" if method == "estimate" else _read(model, x, k, explainer, reach)
         if isinstance(reading, str):
             if method == "enclosure":
                 raise InputError(f"thickness cannot be bounded by an enclosure: {reading}")
@@ -119,7 +125,7 @@ def thickness_bounds(
     return ThicknessBounds(lower, upper, sound=True, note=note)
 
 
-def _read(model: nn.Module, x: Tensor, explainer: Explainer, reach: Reach) -> Reading | str:
+def _read(model: nn.Module, x: Tensor, k: int, explainer: Explainer, reach: Reach) -> Reading | str:
     """The model as enclosures see it, or why they do not."""
     obstacle = why_not(explainer, x)
     if obstacle is None and explainer.score not in ("log-odds", "logit"):
@@ -129,6 +135,7 @@ def _read(model: nn.Module, x: Tensor, explainer: Explainer, reach: Reach) -> Re
     try:
         # what cannot move leaves the ball
         reading = Reading.of(model, x, explainer, None if bool(reach.movable.all()) else reach.movable)
+        Size.of(reading.network, explainer, k).check()
     except ModelError as error:
         return str(error)
     return reading if reading.network.smooth else "the network has kinks, where the explanation jumps"
@@ -146,16 +153,25 @@ def _proven(problem: Problem, radius: float) -> tuple[Tensor, Tensor]:
         return torch.nn.functional.pad((slopes * steps).cumsum(2), (1, 0))
 
     features = moved(enclosed.feature_slopes)
-    sizes = pairs.top.shape[1], pairs.rest.shape[1]
-    numbers = torch.arange(pairs.values.shape[1], device=times.device).expand(len(features), -1)
-    i, a, j, b = pairs.select(numbers)
-    apart = pick(features, i) + pick(features, j)
-    loss = moved(enclosed.slopes(i, a, j, b)) if numbers.shape[1] <= ONE_BY_ONE else apart
-    error = 2 * enclosed.error_of(i, a, j, b)[..., -1:]
-    # for magnitudes the gap is the smaller one of two functionals, at every radius anew
-    least = (pairs.values.unsqueeze(2) - loss - error).unflatten(1, (-1, *sizes)).amin(1).mean((1, 2))
-    most = (pairs.values + 2 * pairs.ties).unsqueeze(2) + apart + error
-    most = most.unflatten(1, (-1, *sizes)).amin(1).mean((1, 2))
+    k, others = pairs.top.shape[1], pairs.rest.shape[1]
+    one_by_one = pairs.values.shape[1] <= ONE_BY_ONE
+
+    def means(part: Tensor) -> Tensor:
+        """Means of both bounds over the pairs with some of the other features (c,), (2, N, T + 1)."""
+        numbers = part.flatten().expand(len(features), -1)
+        i, a, j, b = pairs.select(numbers)
+        apart = pick(features, i) + pick(features, j)
+        loss = moved(enclosed.slopes(i, a, j, b)) if one_by_one else apart
+        error = 2 * enclosed.error_of(i, a, j, b)[..., -1:]
+        values, ties = (of.gather(1, numbers).unsqueeze(2) for of in (pairs.values, pairs.ties))
+        # for magnitudes the gap is the smaller one of two functionals, at every radius anew
+        both = values - loss - error, values + 2 * ties + apart + error
+        return torch.stack([bound.unflatten(1, part.shape).amin(1).mean((1, 2)) for bound in both])
+
+    everyone = torch.arange(pairs.values.shape[1], device=times.device).reshape(-1, k, others)
+    size = max(1, AT_ONCE // (len(features) * len(everyone) * k * BALLS))
+    parts = [means(part) * (part.shape[2] / others) for part in everyone.split(size, 2)]
+    least, most = torch.stack(parts).sum(0)
     return _along(least), _along(most)
 
 
@@ -177,6 +193,12 @@ def _estimated(
 ) -> ThicknessBounds:
     """The paper's bounds, along what can be reached."""
     before, target = start(model, x, k, explainer)
+    asked = KEPT * before[0].numel() * x[0].numel() * x.element_size()
+    if asked > MOST_BYTES:
+        raise InputError(
+            f"the estimate of bounds of the thickness keeps {before[0].numel():,} x {x[0].numel():,} derivatives "
+            f"for each input, {in_gigabytes(asked)}, more than the {in_gigabytes(MOST_BYTES)} that are allowed"
+        )
     top = ranking.top_k_mask(before, k)
     gap = (ranking.all_pair_weights(before, k) * before).sum(-1)
 

@@ -136,7 +136,14 @@ class Level:
         scale = torch.where(largest > 0, largest, 1.0)
         activation, ends = network.layers[layer].activation, self.ends[rows]
         assert activation is not None
-        parts = beta / scale.unsqueeze(1), ball.inner[layer][rows], -ends, ends, self.radius[rows], constant / scale
+        parts = (
+            beta / scale.unsqueeze(1),
+            ball.inner[layer][rows],
+            -ends,
+            ends,
+            self.radius[rows],
+            constant / scale,
+        )
         return Terms(activation, network.moving[block], network.lengths[block], *parts), scale
 
     def certified(self, wanted: Tensor, *, steps: int, budget: int) -> tuple[Tensor, Tensor]:

@@ -126,8 +126,12 @@ class ColumnTables:
         charges = variants.weight * own.unsqueeze(1) + variants.summed(other)
         rest = other_rows(network, layer)
         mine, theirs = here.cotangent, there.cotangent
-        center = variants.weight.unsqueeze(2) * mine.center[:, None, rest] - variants.summed(theirs.center[:, rest])
-        radius = variants.weight.unsqueeze(2) * mine.radius[:, None, rest] + variants.summed(theirs.radius[:, rest])
+        center = variants.weight.unsqueeze(2) * mine.center[:, None, rest] - variants.summed(
+            theirs.center[:, rest]
+        )
+        radius = variants.weight.unsqueeze(2) * mine.radius[:, None, rest] + variants.summed(
+            theirs.radius[:, rest]
+        )
         # what the logits read of the input themselves moves the rows alike, unless classes trade weights
         turned = (center @ network.moving[rest]).norm(dim=2) + radius @ network.lengths[rest]
         return charges + turned * here.time.unsqueeze(1) * (1 + INFLATION)
@@ -164,7 +168,9 @@ class ColumnTables:
         start = self.activation.value(z).unsqueeze(-1)
         return lines._replace(value=lines.value - start, blur=lines.blur + 1e-13 * start.abs())
 
-    def onto(self, terms: Terms, scale: Tensor, rows: Tensor, pair: tuple[Tensor, ...]) -> tuple[PieceTerms, Tensor]:
+    def onto(
+        self, terms: Terms, scale: Tensor, rows: Tensor, pair: tuple[Tensor, ...]
+    ) -> tuple[PieceTerms, Tensor]:
         """Functionals a e_i + b e_j with their discrete part, and their scale (F,), from those of their slopes."""
         i, a, j, b = pair
         start = a * self.of.differences[rows, i] + b * self.of.differences[rows, j]

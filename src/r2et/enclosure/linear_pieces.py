@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from r2et.enclosure.activations import INFLATION, EnclosedActivation, LeakyReLU
-from r2et.enclosure.network import ROUNDING
+from r2et.enclosure.network import ROUNDING, SMALLEST
 from r2et.enclosure.scalar_minima import Neurons, least
 
 
@@ -82,7 +82,9 @@ def value_lines(activation: EnclosedActivation, z: Tensor, pieces: Pieces) -> Li
     low, high = activation.curvature(at - pieces.half, at + pieces.half)
     much, more = pieces.half.square() / 2, INFLATION * torch.maximum(low.abs(), high.abs())
     value, slope = activation.value(at), activation.slope_at(at)
-    blur = ROUNDING * (value.abs() + slope.abs() * (at.abs() + z.abs().unsqueeze(-1)))
+    # in a tail, 1 + erf(z) and the like keep the precision of 1
+    far = at.abs() + z.abs().unsqueeze(-1)
+    blur = ROUNDING * (value.abs() + (1 + slope.abs()) * far) + SMALLEST
     return Lines(value, slope, (low - more) * much, (high + more) * much, blur)
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from r2et.certificates.branching import branched
 from r2et.certificates.dual_bounds import Terms, ascended, snapped, started
 from r2et.certificates.dual_columns import PIECES, ColumnTables, ball_of, other_rows
+from r2et.certificates.dual_products import Products
 from r2et.enclosure.activations import INFLATION
 from r2et.enclosure.attributions import Attributions
 from r2et.enclosure.ball import Ball
@@ -17,14 +18,14 @@ from r2et.enclosure.column_effects import ColumnAttributions
 from r2et.enclosure.feature_pairs import FeaturePairs
 from r2et.enclosure.network import INPUT, Network
 from r2et.enclosure.scalar_minima import has_minima
-from r2et.explainers import ColumnEffects, Explainer, Gradient
+from r2et.explainers import ColumnEffects, Explainer, Gradient, GradientTimesInput
 
 #: steps of ascent: at radii that were asked for, and at each of the trials of a search
 STEPS, TRIAL_STEPS = 52, 12
 #: entries of the largest tensor that is kept for a group of functionals
 ENTRIES = 2**18
 #: the explanations it is about; a subclass may explain something else
-EXPLAINED = (Gradient, ColumnEffects)
+EXPLAINED = (Gradient, GradientTimesInput, ColumnEffects)
 #: trial radii of a search, the factor between two while nothing has failed, and how close is close enough
 TRIALS, FARTHER, CLOSE = 8, 2.0, 1.02
 #: trials along the curve before that, and how far beyond its end
@@ -94,6 +95,9 @@ class Level:
 
     def terms(self, rows: Tensor, i: Tensor, a: Tensor, j: Tensor, b: Tensor) -> tuple[Terms, Tensor]:
         """Functionals a e_i + b e_j of inputs `rows`, each (F,), and their scale (F,)."""
+        if self.of.times_input:
+            direct = other_rows(self.of.network, self.layer)
+            return Products(self.of, self.ball, self.ends, self.layer, direct).terms(rows, (i, a, j, b))
         terms, scale = self._slopes(rows, i, a, j, b)
         if self.tables is None or not bool(self._discrete(i, j).any()):
             return terms, scale

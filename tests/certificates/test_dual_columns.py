@@ -138,7 +138,7 @@ def test_bounds_are_close_to_what_descent_finds(module):
     assert float(torch.cat(shares).median()) > 0.8
 
 
-def displaced(model, x, radius, explainer, k, draws=300):
+def displaced(model, x, radius, explainer, k, *, draws=300):
     """Columns displaced at draws in the ball, at most, (N,)."""
     target = model(x).argmax(1)
     clean = explainer(model, x, target)

@@ -22,7 +22,7 @@ from r2et.enclosure.ball import Ball, march
 from r2et.enclosure.column_effects import ColumnAttributions, score_error
 from r2et.enclosure.head import Head
 from r2et.enclosure.linear_pieces import Lines, Pieces, slope_lines, value_lines
-from r2et.enclosure.network import Network
+from r2et.enclosure.network import ROUNDING, Network
 
 #: pieces of the interval of each neuron; an even number, so that x itself is between two
 PIECES = 32
@@ -65,7 +65,7 @@ class PieceTerms(Terms):
     def at(self, moves: Tensor) -> Tensor:
         """The lines at y = moves, (F, h): not above the terms, nor is any bound that rests on these lines."""
         count = self.line.shape[-1]
-        middle, half = Pieces.of(self.ends, count)
+        middle = Pieces.of(self.ends, count).middle
         share = torch.where(self.ends > 0, moves / self.ends, 0.0).nan_to_num(nan=0.0).clamp(-1.0, 1.0)
         which = ((share + 1) / 2 * count).long().clamp_max(count - 1).unsqueeze(-1)
         offset, line, start = (part.gather(-1, which).squeeze(-1) for part in (self.offset, self.line, middle))
@@ -115,7 +115,7 @@ class ColumnTables:
 
     @cached_property
     def charges(self) -> Tensor:
-        """What the difference between the model and the tables may take from each discrete effect, (N, columns)."""
+        """What differences between the model and the tables may take from discrete effects, (N, columns)."""
         variants, network, here, there = self.of.variants, self.of.network, self.ball, self.there
         own, other = score_error(here) * 2, score_error(there) * 2
         count, layer = variants.share.shape[1], self.layer
@@ -166,7 +166,7 @@ class ColumnTables:
         """sigma(z + y) - sigma(z), (..., P)."""
         lines = value_lines(self.activation, z, Pieces.of(ends.expand_as(z), PIECES))
         start = self.activation.value(z).unsqueeze(-1)
-        return lines._replace(value=lines.value - start, blur=lines.blur + 1e-13 * start.abs())
+        return lines._replace(value=lines.value - start, blur=lines.blur + ROUNDING * start.abs())
 
     def onto(
         self, terms: Terms, scale: Tensor, rows: Tensor, pair: tuple[Tensor, ...]

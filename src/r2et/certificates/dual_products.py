@@ -4,9 +4,9 @@ With e_i = x_i g_i a functional a e_i + b e_j is
 
     phi(x + delta) = constant + c . delta + sum_m (beta_m + l_m u_m) sigma'(z_m + y_m),
 
-y_m = w_m . delta and u_m = U_m . delta, U_m a vector of length 1 along the features i and j: l_m U_m is what
-q_m (a w_mi x_i + b w_mj x_j) gains. Both are variables of their own, with multipliers lambda_m and nu_m. For a given
-y_m a term is straight in u_m, so its smallest value is at an end of u_m: two minima of the kind that is known.
+y_m = w_m . delta and u_m = U_m . delta, U_m a vector of length 1 along the features i and j: l_m u_m is what
+q_m (a w_mi x_i + b w_mj x_j) gains. Both are variables of their own, with multipliers lambda_m and nu_m. For a
+given y_m a term is straight in u_m, so its smallest value is at an end of u_m: two minima of the known kind.
 
     phi >= constant + sum_m min_{y, u} [(beta_m + l_m u) sigma'(z_m + y) - lambda_m y - nu_m u]
            - r ||W^T lambda + U^T nu + c||

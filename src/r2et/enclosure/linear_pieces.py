@@ -1,7 +1,7 @@
 """Straight lines around sigma(z + y) and sigma'(z + y) on pieces of an interval of y.
 
-On each piece y = middle + t, |t| <= half, a function is value + slope t plus a remainder between two numbers. Lines
-of several functions add up: what is common to functions of one y cancels before anything is bounded.
+On each piece y = middle + t, |t| <= half, a function is value + slope t plus a remainder between two numbers.
+Lines of several functions add up: what is common to functions of one y cancels before anything is bounded.
 """
 
 from typing import NamedTuple

@@ -134,7 +134,8 @@ class ColumnTables:
         )
         # what the logits read of the input themselves moves the rows alike, unless classes trade weights
         turned = (center @ network.moving[rest]).norm(dim=2) + radius @ network.lengths[rest]
-        return charges + turned * here.time.unsqueeze(1) * (1 + INFLATION)
+        total: Tensor = charges + turned * here.time.unsqueeze(1) * (1 + INFLATION)
+        return total
 
     @cached_property
     def lines(self) -> Lines:

@@ -114,7 +114,7 @@ def slope_lines(activation: EnclosedActivation, z: Tensor, pieces: Pieces) -> Li
         low, high = activation.slope(at - half, at + half)
         none = torch.zeros_like(at)
         return Lines(value, none, low - value, high - value, none)
-    slope = sum(activation.curvature(at, at)) / 2
+    slope = torch.stack(activation.curvature(at, at)).mean(0)
     one = torch.ones_like(at)
     below = least(activation, Neurons(one, at, -half, half), slope)[0]
     above = -least(activation, Neurons(-one, at, -half, half), -slope)[0]

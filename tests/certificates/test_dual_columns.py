@@ -18,8 +18,9 @@ from r2et.enclosure.problems import Reading
 from r2et.explainers import ColumnEffects
 from r2et.validate import smooth
 from tests.certificates.opponents import changed_inside
+from tests.certificates.test_additive import net as additive_net
 from tests.models_with_answers import generator, normal
-from tests.tables_with_traps import COLUMNS, DOMAIN, ReadableSumTrap, network, table
+from tests.tables_with_traps import COLUMNS, DOMAIN, GROUPS, ReadableSumTrap, network, table
 
 ACTIVATIONS = (
     nn.Softplus(),
@@ -291,3 +292,15 @@ class _Sum(nn.Module):
 
     def forward(self, x):
         return self.first(x) + self.second(x)
+
+
+def test_it_stays_below_the_exact_radius_of_an_additive_network():
+    """Where no two columns interact, the radius is known."""
+    model, x = additive_net(COLUMNS.n, numeric=[0, 1, 2], groups=GROUPS, seed=7), table(12)
+    exact = certify(model, x, K, explainer=EFFECTS, domain=DOMAIN)
+    assert exact.methods == ("additive",)
+    bound = certify(model, x, K, explainer=EFFECTS, domain=DOMAIN, method="dual")
+    # exact up to a fraction of a percent
+    assert (bound.limits <= exact.limits * 1.005).all()
+    usable = (exact.radius > 0) & exact.radius.isfinite()
+    assert float((bound.radius / exact.radius)[usable].median()) > 0.7

@@ -194,8 +194,8 @@ ONLY = {
     **dict.fromkeys(SLOW, ("gradient", "column-effects")),
     # a bend beside a smooth net is not enclosed; for column effects see tests/certificates/test_column_effects.py
     **dict.fromkeys(ENCLOSED, ("gradient", "gradient-times-input")),
-    # it is for Gradient
-    "certificate dual": ("gradient",),
+    # of smooth networks; for column effects see tests/certificates/test_dual_columns.py
+    "certificate dual": ("gradient", "gradient-times-input"),
     "certificate smoothing": ("gradient", "column-effects"),
     "certificate first-order": ("gradient", "column-effects"),
 }

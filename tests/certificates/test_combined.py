@@ -4,11 +4,12 @@ import pytest
 import torch
 from torch import nn
 
+from r2et import Columns
 from r2et.certificates import certify
 from r2et.certificates.combined import BUDGET, combined
 from r2et.enclosure import extract
 from r2et.errors import InputError
-from r2et.explainers import Gradient, GradientTimesInput
+from r2et.explainers import ColumnEffects, Gradient, GradientTimesInput, SmoothGrad
 from tests.models_with_answers import mlp, normal
 
 ONE = extract(mlp(5), torch.Size([5]))
@@ -24,7 +25,11 @@ def test_a_search_takes_all_that_apply_and_given_radii_the_dual_alone():
     assert parts(ONE) == ("integral", "dual")
     assert parts(ONE, radii=[0.1]) == ("dual",)
     assert parts(ONE, method="integral", radii=[0.1]) == ("integral",)
-    assert parts(ONE, explainer=GradientTimesInput(), radii=[0.1]) == ("integral",)
+    numbers = Columns(tuple("abcde"), tuple((i,) for i in range(5)), ("number",) * 5, ((),) * 5)
+    for explainer in (GradientTimesInput(), ColumnEffects(columns=numbers)):
+        assert parts(ONE, explainer=explainer) == ("integral", "dual")
+        assert parts(ONE, explainer=explainer, radii=[0.1]) == ("dual",)
+    assert parts(ONE, explainer=SmoothGrad(score="log-odds"), radii=[0.1]) == ("integral",)
     assert parts(TWO) == parts(TWO, radii=[0.1]) == ("integral",)
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from r2et.certificates import parabolas
+from r2et.certificates import dual_bounds, parabolas
 from r2et.certificates.dual_bounds import ascended, started
 from r2et.certificates.parabolas import Multipliers, curved, directions_of, least_on_ball
 from tests.certificates.test_dual_bounds import TRAITS, searched, ugly
@@ -91,13 +91,16 @@ def test_parabolas_prove_what_lines_leave_open_and_nothing_that_is_not_so(trait)
 def test_a_forgotten_neuron_is_caught(monkeypatch):
     terms = ugly(nn.Softplus(5.0), "plain", count=40, hidden=5, n=3)
     terms = replace(terms, constant=terms.constant - searched(terms) - 0.02)
-    least, about = parabolas.least_bent, parabolas.about_bent
 
-    def forget(values):
-        return values.index_fill(1, torch.tensor(0), 0.0)
+    def forgetting(minima):
+        def without_the_first(*case):
+            values, places = minima(*case)
+            return values.index_fill(1, torch.tensor(0), 0.0), places
 
-    monkeypatch.setattr(parabolas, "least_bent", lambda *case: forget(least(*case)))
-    monkeypatch.setattr(parabolas, "about_bent", lambda *case: (forget(about(*case)[0]), about(*case)[1]))
+        return without_the_first
+
+    for name in ("least_bent", "about_bent"):
+        monkeypatch.setattr(dual_bounds, name, forgetting(getattr(dual_bounds, name)))
     proof = curved(terms, directions_of(terms.weights), ascended(terms, started(terms), 12), 24)
     assert (proof.value > 0).any()
 

@@ -9,21 +9,24 @@ from torch import Tensor
 
 from r2et.certificates.branching import branched
 from r2et.certificates.dual_bounds import Terms, ascended, snapped, started
+from r2et.certificates.dual_columns import PIECES, ColumnTables, ball_of, other_rows
+from r2et.certificates.dual_products import Products
 from r2et.certificates.parabolas import curved, directions_of
 from r2et.enclosure.activations import INFLATION
 from r2et.enclosure.attributions import Attributions
 from r2et.enclosure.ball import Ball
+from r2et.enclosure.column_effects import ColumnAttributions
 from r2et.enclosure.feature_pairs import FeaturePairs
 from r2et.enclosure.network import INPUT, Network
 from r2et.enclosure.scalar_minima import has_minima
-from r2et.explainers import Explainer, Gradient
+from r2et.explainers import ColumnEffects, Explainer, Gradient, GradientTimesInput
 
 #: steps of ascent with lines alone, and with parabolas too: at radii that were asked for, at trials of a search
 STEPS, TRIAL_STEPS = (12, 24), (12, 8)
 #: entries of the largest tensor that is kept for a group of functionals
 ENTRIES = 2**18
-#: balls on the way to one on which the classes of the score trade weights
-ON_THE_WAY = 12
+#: the explanations it is about; a subclass may explain something else
+EXPLAINED = (Gradient, GradientTimesInput, ColumnEffects)
 #: trial radii of a search, the factor between two while nothing has failed, and how close is close enough
 TRIALS, FARTHER, CLOSE = 8, 2.0, 1.02
 #: trials along the curve before that, and how far beyond its end
@@ -34,13 +37,23 @@ FAR_BELOW = 0.02
 
 def why_not_dual(network: Network, explainer: Explainer) -> str | None:
     """Why the dual bound says nothing about this explanation of a network; None if it does."""
-    if len(network.layers) != 1 or set(network.layers[0].matrices) != {INPUT}:
+    layer = moving_layer(network)
+    if layer is None:
         return f"it is for networks of one hidden layer, and this one has {len(network.layers)}"
-    if not has_minima(network.layers[0].activation):
-        return f"layer {network.layers[0].name!r} is not a function of one number at a time"
-    if type(explainer) is not Gradient:
-        return f"it is for Gradient, not for {type(explainer).__name__}"
+    if not has_minima(network.layers[layer].activation):
+        return f"layer {network.layers[layer].name!r} is not a function of one number at a time"
+    if type(explainer) not in EXPLAINED:
+        known = ", ".join(kind.__name__ for kind in EXPLAINED)
+        return f"it is for {known}, not for {type(explainer).__name__}"
     return None
+
+
+def moving_layer(network: Network) -> int | None:
+    """The number of the layer that moves, where all read the input alone and no two move; None = there is none."""
+    if not network.layers or any(set(layer.matrices) != {INPUT} for layer in network.layers):
+        return None
+    moving = [n for n in range(len(network.layers)) if bool((network.moving[network.blocks[n]] != 0).any())]
+    return None if len(moving) > 1 else (moving or [0])[0]
 
 
 @dataclass(frozen=True)
@@ -58,29 +71,68 @@ class Level:
     radius: Tensor
 
     @cached_property
+    def layer(self) -> int:
+        """The number of the one layer that moves."""
+        layer = moving_layer(self.of.network)
+        assert layer is not None
+        return layer
+
+    @cached_property
     def ball(self) -> Ball:
         """What the network does on the ball."""
-        count = 1 if self.of.head.linear else ON_THE_WAY
-        shares = torch.arange(1, count + 1, dtype=self.radius.dtype, device=self.radius.device) / count
-        return self.of.on_balls(self.radius.unsqueeze(1) * shares).balls[-1]
+        return ball_of(self.of.network, self.of.points, self.of.head, self.radius)
 
     @cached_property
     def ends(self) -> Tensor:
         """How far each pre-activation moves, at most, (N, h)."""
-        return self.ball.spreads[0] * (1 + INFLATION) + self.of.network.blurs(self.of.x)[0]
+        return self.ball.spreads[self.layer] * (1 + INFLATION) + self.of.network.blurs(self.of.x)[self.layer]
+
+    @cached_property
+    def tables(self) -> ColumnTables | None:
+        """Of effects of columns; None for slopes of the score alone."""
+        if not isinstance(self.of, ColumnAttributions):
+            return None
+        return ColumnTables(self.of, self.ball, self.ends, self.layer)
 
     def terms(self, rows: Tensor, i: Tensor, a: Tensor, j: Tensor, b: Tensor) -> tuple[Terms, Tensor]:
         """Functionals a e_i + b e_j of inputs `rows`, each (F,), and their scale (F,)."""
-        network, ball = self.of.network, self.ball
+        if self.of.times_input:
+            direct = other_rows(self.of.network, self.layer)
+            return Products(self.of, self.ball, self.ends, self.layer, direct).terms(rows, (i, a, j, b))
+        terms, scale = self._slopes(rows, i, a, j, b)
+        if self.tables is None or not bool(self._discrete(i, j).any()):
+            return terms, scale
+        return self.tables.onto(terms, scale, rows, (i, a, j, b))
+
+    def _discrete(self, i: Tensor, j: Tensor) -> Tensor:
+        """Which functionals are about differences between rows, bool (F,)."""
+        if self.tables is None:
+            return torch.zeros_like(i, dtype=torch.bool)
+        discrete = self.tables.discrete.to(i.device)
+        return discrete[i] | discrete[j]
+
+    def together(self, i: Tensor, j: Tensor) -> list[Tensor]:
+        """Numbers of functionals (F,) of one kind each, few enough that what is kept for them stays small."""
+        discrete = self._discrete(i, j)
+        network = self.of.network
+        size = max(1, ENTRIES // max((network.moving if self.of.times_input else network.frame).shape))
+        small = max(1, size // PIECES)
+        plain, tabled = ((discrete == kind).nonzero().squeeze(1) for kind in (False, True))
+        return [some for some in (*plain.split(size), *tabled.split(small)) if len(some)]
+
+    def _slopes(self, rows: Tensor, i: Tensor, a: Tensor, j: Tensor, b: Tensor) -> tuple[Terms, Tensor]:
+        """The part of functionals that is a slope of the score, and its scale (F,)."""
+        network, ball, layer = self.of.network, self.ball, self.layer
         directions = self.of.directions
         tangent = directions[i] * a.unsqueeze(1) + directions[j] * b.unsqueeze(1)
-        block = network.blocks[0]
-        hidden, pull = tangent[:, block], ball.pulls[0]
-        constant = -2 * ball.error[rows] * torch.hypot(a, b)
+        block = network.blocks[layer]
+        hidden, pull = tangent[:, block], ball.pulls[layer]
+        length = self.of.lengths
+        constant = -2 * ball.error[rows] * torch.hypot(a * length[i], b * length[j])
         # where more than two classes trade weights, what multiplies the slopes is in a box
-        constant = constant - (hidden.abs() * (pull.radius * ball.slopes[0].magnitude)[rows]).sum(1)
-        if 1 in network.blocks:
-            direct = network.blocks[1]
+        constant = constant - (hidden.abs() * (pull.radius * ball.slopes[layer].magnitude)[rows]).sum(1)
+        direct = other_rows(network, layer)
+        if bool(direct.any()):
             there = ball.cotangent.center[:, direct][rows], ball.cotangent.radius[:, direct][rows]
             constant = constant + (tangent[:, direct] * there[0]).sum(1)
             # the sum itself was rounded
@@ -88,17 +140,23 @@ class Level:
         beta = hidden * pull.center[rows]
         largest = beta.abs().amax(1)
         scale = torch.where(largest > 0, largest, 1.0)
-        activation, ends = network.layers[0].activation, self.ends[rows]
+        activation, ends = network.layers[layer].activation, self.ends[rows]
         assert activation is not None
-        parts = beta / scale.unsqueeze(1), ball.inner[0][rows], -ends, ends, self.radius[rows], constant / scale
+        parts = (
+            beta / scale.unsqueeze(1),
+            ball.inner[layer][rows],
+            -ends,
+            ends,
+            self.radius[rows],
+            constant / scale,
+        )
         return Terms(activation, network.frame[block], network.lengths[block], *parts), scale
 
     @cached_property
     def narrow(self) -> Tensor | None:
         """What parabolas are multiplied with, (h, d); None where they are not used."""
         network = self.of.network
-        activation = network.layers[0].activation
-        return directions_of(network.moving[network.blocks[0]]) if activation and activation.smooth else None
+        return directions_of(network.frame[network.blocks[self.layer]])
 
     def certified(self, wanted: Tensor, *, steps: tuple[int, int], budget: int) -> tuple[Tensor, Tensor]:
         """Which of the wanted functionals (N, D) are positive on the balls, and which were seen not to be.
@@ -111,8 +169,9 @@ class Level:
         proven = wanted & (self.by_features() > self.pairs.ties)
         refuted = torch.zeros_like(proven)
         rows, numbers = (wanted & ~proven).nonzero(as_tuple=True)
-        size = max(1, ENTRIES // max(self.of.network.frame.shape))
-        for row, number in zip(rows.split(size), numbers.split(size), strict=True):
+        i, _, j, _ = self.pairs.at(rows, numbers)
+        for some in self.together(i, j):
+            row, number = rows[some], numbers[some]
             positive, negative = self._decided(row, number, steps, budget)
             proven[row, number], refuted[row, number] = positive, negative
         return proven, refuted
@@ -124,7 +183,7 @@ class Level:
         terms, scale = self.terms(rows, *self.pairs.at(rows, numbers))
         terms = _less(terms, self.pairs.ties[rows, numbers] / scale)
         proof = ascended(terms, started(terms), steps[0])
-        narrow = self.narrow if steps[1] else None
+        narrow = self.narrow if steps[1] and terms.bendable else None
         if narrow is not None:
             proof = curved(terms, narrow, proof, steps[1])
         return branched(terms, proof, budget, narrow), proof.reached <= 0
@@ -144,14 +203,13 @@ class Level:
     def _alone(self, features: Tensor, signs: Tensor) -> Tensor:
         """Lower bounds of signs * e of single features, (N, S), with slopes from end to end."""
         rows = torch.arange(len(features), device=features.device).unsqueeze(1).expand_as(features).flatten()
-        bounds = []
-        size = max(1, ENTRIES // max(self.of.network.frame.shape))
-        for row, i, a in zip(
-            rows.split(size), features.flatten().split(size), signs.flatten().split(size), strict=True
-        ):
-            terms, scale = self.terms(row, i, a, i, torch.zeros_like(a))
-            bounds.append(terms.bound(terms.chord()).value * scale)
-        return torch.cat(bounds).reshape(features.shape)
+        each, factors = features.flatten(), signs.flatten()
+        bounds = torch.zeros_like(factors)
+        for some in self.together(each, each):
+            i, a = each[some], factors[some]
+            terms, scale = self.terms(rows[some], i, a, i, torch.zeros_like(a))
+            bounds[some] = terms.bound(terms.chord()).value * scale
+        return bounds.reshape(features.shape)
 
 
 def _less(terms: Terms, charge: Tensor) -> Terms:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from r2et.enclosure.activations import INFLATION, EnclosedActivation
-from r2et.enclosure.scalar_minima import Neurons, least
+from r2et.enclosure.scalar_minima import Neurons, about_bent, least, least_bent
 
 #: what rounding may take from a sum, as a share of the sum of its absolute terms
 ROUNDING = 1e-11
@@ -82,6 +82,19 @@ class Terms:
     def least(self, slopes: Tensor) -> tuple[Tensor, Tensor]:
         """The smallest value of each neuron's term less slope y, and its place, (F, h) each."""
         return least(self.activation, self.neurons, slopes)
+
+    @property
+    def bendable(self) -> bool:
+        """Whether the terms have minima with a bend too."""
+        return self.activation.smooth
+
+    def least_bent(self, slopes: Tensor, bends: Tensor) -> tuple[Tensor, Tensor]:
+        """A lower bound of each neuron's term less slope y and bend y^2 / 2, and a place, (F, h) each."""
+        return least_bent(self.activation, self.neurons, slopes, bends)
+
+    def about_bent(self, slopes: Tensor, bends: Tensor) -> tuple[Tensor, Tensor]:
+        """About the same, in less time, (F, h) each; no bound."""
+        return about_bent(self.activation, self.neurons, slopes, bends)
 
     def at(self, moves: Tensor) -> Tensor:
         """The terms at y = moves, (F, h)."""

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from r2et.certificates.dual_bounds import ROUNDING, TARGET, Proof, Terms, snapped
 from r2et.enclosure.activations import INFLATION
-from r2et.enclosure.scalar_minima import about_bent, least_bent
 
 #: how much faster parabolas move than lines
 FASTER = 10.0
@@ -122,14 +121,14 @@ class _Look:
 
 def loosest(terms: Terms, narrow: Tensor, proof: Proof) -> tuple[Tensor, Tensor, Tensor]:
     """By how much each term is above its minimum where the ball has its own, and both places, (F, h) each."""
-    values, places = about_bent(terms.activation, terms.neurons, proof.slopes, proof.bent)
+    values, places = terms.about_bent(proof.slopes, proof.bent)
     _, delta = _on_ball(terms, narrow, Multipliers(proof.slopes, proof.bent))
     moves = delta @ narrow.T
     return terms.at(moves) - (proof.slopes + proof.bent * moves / 2) * moves - values, places, moves
 
 
 def _looked(terms: Terms, narrow: Tensor, at: Multipliers) -> _Look:
-    values, places = about_bent(terms.activation, terms.neurons, at.slopes, at.bends)
+    values, places = terms.about_bent(at.slopes, at.bends)
     least, delta = _on_ball(terms, narrow, at)
     moves = delta @ narrow.T
     return _Look(
@@ -154,7 +153,7 @@ def _moved(at: Multipliers, seen: _Look, beside: tuple[Tensor, Tensor, Tensor], 
 
 def _proven(terms: Terms, narrow: Tensor, at: Multipliers) -> Tensor:
     """L from below, less what rounding may have added, (F,)."""
-    values = least_bent(terms.activation, terms.neurons, at.slopes, at.bends)
+    values, _ = terms.least_bent(at.slopes, at.bends)
     least, _ = _on_ball(terms, narrow, at)
     ends = torch.maximum(terms.low.abs(), terms.high.abs())
     far = terms.radius.unsqueeze(1) * terms.lengths

@@ -126,6 +126,11 @@ class Attributions:
         """base @ d of the direction d along which each attribution is a slope, (n, K)."""
         return self.network.base.T
 
+    @cached_property
+    def lengths(self) -> Tensor:
+        """Norms of these directions d, (n,)."""
+        return self.x.new_ones(self.x.shape[1])
+
     @property
     def all_points(self) -> tuple[Tensor, ...]:
         """Everywhere the network is looked at, a number of points for each input each."""

@@ -126,6 +126,12 @@ class ColumnAttributions(Attributions):
         sums = values.new_zeros(*values.shape[:-1], len(self.columns))
         return sums.scatter_add(-1, self.owner.expand(values.shape), values * self.numbers)
 
+    @cached_property
+    def lengths(self) -> Tensor:
+        """Norms of these directions d, (columns,)."""
+        lengths: Tensor = self.by_columns(self.numbers).sqrt()
+        return lengths
+
     @property
     def all_points(self) -> tuple[Tensor, ...]:
         """Everywhere the network is looked at."""
@@ -188,8 +194,8 @@ class EnclosedColumns(Enclosed):
             if tilted:
                 box, tilt = there.tilted_cotangent()
                 self.tilted_others.append((Box(*map(variants.in_slots, box)), variants.in_slots(tilt)))
-            here = variants.weight * _score_error(ball).unsqueeze(1)
-            errors.append(here + variants.summed(_score_error(there)))
+            here = variants.weight * score_error(ball).unsqueeze(1)
+            errors.append(here + variants.summed(score_error(there)))
         self.score_errors = torch.stack(errors, 2)
 
     def _vectors(self, number: int, tangent: Tensor, functionals: Functionals) -> Box:
@@ -239,7 +245,7 @@ class EnclosedColumns(Enclosed):
 
     def error_of(self, i: Tensor, a: Tensor, j: Tensor, b: Tensor) -> Tensor:
         """How much a e_i + b e_j may differ between the model and its enclosure, on each ball, (N, D, T)."""
-        length = self.of.by_columns(self.of.numbers).sqrt()
+        length = self.of.lengths
         slopes = self.error.unsqueeze(1) * torch.hypot(a * length[i], b * length[j]).unsqueeze(2)
         first, second = (
             pick(self.score_errors, column) * factor.abs().unsqueeze(2) for column, factor in ((i, a), (j, b))
@@ -248,7 +254,7 @@ class EnclosedColumns(Enclosed):
         return loss
 
 
-def _score_error(ball: Ball) -> Tensor:
+def score_error(ball: Ball) -> Tensor:
     """How far the score itself may be from PyTorch's on a ball, (N,)."""
     # the derivatives of log-odds by the logits add up to 2, in absolute values
     return ball.output_error.amax(1) * (1 if ball.head.linear else 2)

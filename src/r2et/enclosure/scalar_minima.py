@@ -7,8 +7,8 @@ from torch import Tensor
 
 from r2et.enclosure.activations import INFLATION, EnclosedActivation, LeakyReLU
 
-#: pieces of an interval where the places of a given curvature are not known: with a third derivative, and without
-PIECES, MORE_PIECES = 10, 16
+#: pieces of an interval where the places of a given curvature are not known
+PIECES = 16
 #: nodes at which a search looks where there is a bend, and pieces for a proof
 NODES, BENT_PIECES = 17, 32
 #: numbers of all pieces that are worked on together: beyond that it only takes memory
@@ -68,21 +68,20 @@ def _with_hinge(left: float, neurons: Neurons, slope: Tensor) -> Least:
 
 
 def _by_pieces(activation: EnclosedActivation, neurons: Neurons, slope: Tensor) -> Least:
-    count = MORE_PIECES if activation.twist(neurons.z[:1], neurons.z[:1]) is None else PIECES
-    return _on_all_pieces(activation, neurons, (slope, torch.zeros_like(slope)), count)
+    return _on_all_pieces(activation, neurons, (slope, torch.zeros_like(slope)), PIECES)
 
 
-def least_bent(activation: EnclosedActivation, neurons: Neurons, slope: Tensor, bend: Tensor) -> Tensor:
-    """A lower bound of the smallest value with a bend, by pieces of the interval, (F, h).
+def least_bent(activation: EnclosedActivation, neurons: Neurons, slope: Tensor, bend: Tensor) -> Least:
+    """A lower bound of the smallest value with a bend, by pieces of the interval, and a place, (F, h) each.
 
     >>> from r2et.enclosure.activations import Softplus
     >>> at = torch.tensor([0.0], dtype=torch.float64)
     >>> neurons = Neurons(at + 1, at, at - 1, at + 1)
-    >>> bound = least_bent(Softplus(), neurons, at, at - 1)       # sigmoid(y) + y^2 / 2
+    >>> bound, _ = least_bent(Softplus(), neurons, at, at - 1)    # sigmoid(y) + y^2 / 2
     >>> round(float(bound), 4), round(float(about_bent(Softplus(), neurons, at, at - 1)[0]), 4)
     (0.4691, 0.4691)
     """
-    return _on_all_pieces(activation, neurons, (slope, bend), BENT_PIECES)[0]
+    return _on_all_pieces(activation, neurons, (slope, bend), BENT_PIECES)
 
 
 def about_bent(activation: EnclosedActivation, neurons: Neurons, slope: Tensor, bend: Tensor) -> Least:

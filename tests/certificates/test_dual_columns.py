@@ -97,8 +97,15 @@ def functionals_at(model, problem, points):
     return a * e.gather(2, i.expand(count, -1, -1)) + b * e.gather(2, j.expand(count, -1, -1))
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("number", range(len(ACTIVATIONS)))
+@pytest.mark.parametrize(
+    ("number", "classes"),
+    [
+        # every activation once, and with the other number of classes where there is time
+        pytest.param(number, classes, marks=() if (number % 2 == 0) == (classes == 2) else pytest.mark.slow)
+        for number in range(len(ACTIVATIONS))
+        for classes in (2, 3)
+    ],
+)
 def test_no_functional_is_below_its_bound_anywhere(number, classes):
     """Each activation with two of the traits, a frozen number too."""
     movable = NUMBERS.clone()
@@ -148,7 +155,10 @@ def displaced(model, x, radius, explainer, k, *, draws=300):
     return (1 - ranking.precision_at_k(after, clean.expand_as(after), k)).amax(0) * k
 
 
-@pytest.mark.parametrize("number", range(len(ACTIVATIONS)))
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(n, marks=() if n % 3 == 1 else pytest.mark.slow) for n in range(len(ACTIVATIONS))],
+)
 def test_no_draw_in_the_ball_displaces_more_than_certified(number):
     model, x = ugly(ACTIVATIONS[number], TRAITS[number % 6], seed=number), table(8, seed=number)
     for k, reduce in ((1, "abs"), (3, "signed"), (6, "abs")):

@@ -65,8 +65,15 @@ def all_terms(problem, radius):
     return level, *level.terms(rows, *problem.pairs.at(rows, numbers))
 
 
-@pytest.mark.parametrize("classes", [2, 4])
-@pytest.mark.parametrize("number", range(len(ACTIVATIONS)))
+@pytest.mark.parametrize(
+    ("number", "classes"),
+    [
+        # every activation once, and with the other number of classes where there is time
+        pytest.param(number, classes, marks=() if (number % 2 == 0) == (classes == 2) else pytest.mark.slow)
+        for number in range(len(ACTIVATIONS))
+        for classes in (2, 4)
+    ],
+)
 def test_no_functional_is_below_its_bound_anywhere(number, classes):
     movable = torch.tensor([True, number % 2 == 0, True, True, False])
     for seed in range(2):
@@ -116,7 +123,10 @@ def test_bounds_are_close_to_what_draws_find():
         assert float(share.median()) > 0.8
 
 
-@pytest.mark.parametrize("number", range(len(ACTIVATIONS)))
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(n, marks=() if n % 3 == 1 else pytest.mark.slow) for n in range(len(ACTIVATIONS))],
+)
 def test_no_draw_in_the_ball_displaces_more_than_certified(number):
     model, x = case(number, TRAITS[number % 6], seed=number)
     for k, reduce in ((1, "abs"), (2, "signed"), (4, "abs")):

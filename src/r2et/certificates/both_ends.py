@@ -213,7 +213,6 @@ def _line(ends: Ends) -> str:
 
 def join_brackets(parts: Sequence[Bracket], certificate: Certificate) -> Bracket:
     """One bracket of the inputs of all parts, with the certificate of all of them; points are not kept."""
-    joined: dict[str, Any] = {
-        name: torch.cat([getattr(part, name) for part in parts]) for name in (*ENDS, "distance")
-    }
+    names = (*ENDS, "distance")
+    joined: dict[str, Any] = {name: torch.cat([getattr(part, name) for part in parts]) for name in names}
     return replace(parts[0], certificate=certificate, points=None, **joined)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from r2et.attacks import Attack, Best, Judge, Task
+from r2et.certificates.combined import combined
 from r2et.certificates.dual import Level, why_not_dual
 from r2et.certificates.dual_bounds import Terms, ascended, started
 from r2et.domain import Reach
@@ -42,6 +43,31 @@ class Hints(Attack):
         if task.hints is not None:
             for number in range(task.hints.shape[1]):
                 best.submit(judge.evaluate(task.project(task.hints[:, number])))
+
+
+def quick_at_radii(model: nn.Module, x: Tensor, explainer: Explainer, reach: Reach) -> bool:
+    """Whether bounds at given radii cost little beside a search: the dual bound applies, and by formulas.
+
+    >>> from r2et.domain import under_threat
+    >>> from r2et.explainers import Gradient
+    >>> x = torch.randn(4, 6)
+    >>> nets = [nn.Sequential(nn.Linear(6, 8), act, nn.Linear(8, 2)) for act in (nn.Tanh(), nn.GELU())]
+    >>> [quick_at_radii(net, x, Gradient(), under_threat(net, x, None, None)[1]) for net in nets]
+    [True, False]
+    """
+    if why_not(explainer, x) is not None:
+        return False
+    reading = Reading.of(model, x[:1], explainer, reach.movable)
+    network = reading.network
+    if why_not_dual(network, reading.explainer) is not None:
+        return False
+    family = "deterministic" if network.smooth else "piecewise"
+    bounds = combined(network, reading.explainer, method="auto", family=family, radii=(1.0,), budget=None)
+    activation = network.layers[0].activation
+    known = activation is not None and (
+        not activation.smooth or activation.places(torch.zeros(1, dtype=torch.float64)) is not None
+    )
+    return bounds.only_at_radii and known
 
 
 def refuted_at(reading: Reading, problem: Problem, points: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """What a run gives, chunk by chunk: figures, samples, pictures."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor

@@ -9,10 +9,12 @@ import torch
 import r2et
 
 NAMES = [
+    "Bracket",
     "Columns",
     "Domain",
     "StableClassifier",
     "audit",
+    "bracket",
     "certify",
     "errors",
     "fit",

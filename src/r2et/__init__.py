@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         validate,
     )
     from r2et.auditing import audit
-    from r2et.certificates import certify
+    from r2et.certificates import Bracket, bracket, certify
     from r2et.checkpoints import save_model
     from r2et.columns import Columns
     from r2et.domain import Domain
@@ -33,11 +33,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Bracket",
     "Columns",
     "Domain",
     "StableClassifier",
     "attacks",
     "audit",
+    "bracket",
     "certify",
     "data",
     "errors",
@@ -59,10 +61,12 @@ __all__ = [
 
 #: where each name lives; nothing is imported before it is used, so that `r2et --version` needs no torch
 _HOMES = {
+    "Bracket": "certificates",
     "Columns": "columns",
     "Domain": "domain",
     "StableClassifier": "estimator",
     "audit": "auditing",
+    "bracket": "certificates",
     "certify": "certificates",
     "fit": "training",
     "open_model": "predictors",

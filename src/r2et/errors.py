@@ -1,6 +1,6 @@
 """What goes wrong in words: every message quotes the input and says what to do about it."""
 
-__all__ = ["CheckpointError", "DataError", "InputError", "ModelError", "TrustError"]
+__all__ = ["CheckpointError", "ContradictionError", "DataError", "InputError", "ModelError", "TrustError"]
 
 
 class InputError(ValueError):
@@ -9,6 +9,10 @@ class InputError(ValueError):
 
 class ModelError(InputError):
     """A model does not behave as r2et needs it to."""
+
+
+class ContradictionError(ModelError):
+    """A proof about a model and an attack on it contradict each other: the proof is not sound."""
 
 
 class DataError(InputError):

@@ -318,6 +318,25 @@ def test_last_reports_a_prediction_that_changed(attack):
     )
 
 
+@every_attack
+def test_any_prediction_counts_where_none_has_to_be_kept(attack):
+    """The best iterate of all: what is reported about it is true, and it may predict another class."""
+    model, x, run = case(attack, "tanh", rows=12, keep="any", radius=4.0)
+    result = run(model, x)
+    same = model(result.x).argmax(1) == model(x).argmax(1)
+    assert torch.equal(result.kept, same)
+    torch.testing.assert_close(
+        result.precision, naive_precision(result.before, result.after, 2), atol=1e-12, rtol=0
+    )
+    near, far = run(model, x, radii=(0.5, 4.0))
+    assert (far.precision <= near.precision).all()
+    if attack in ("er", "hinge", "soft", "uniform", "next", "minimal"):
+        assert not same.all()
+    if attack in ("er", "mse", "gaussian", "uniform"):
+        # where they go does not depend on what is kept
+        assert (result.precision <= replace(run, keep="best")(model, x).precision).all()
+
+
 # a model that cannot be attacked
 
 

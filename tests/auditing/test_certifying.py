@@ -1,12 +1,17 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
 import r2et
 from r2et import audit
+from r2et.attacks import WorstCase
 from r2et.auditing import certifying
+from r2et.certificates.bracketing import judged_in_float64
+from r2et.certificates.choice import certify_within
 from r2et.domain import under_threat
 from r2et.explainers import Gradient
-from tests.auditing.toys import X, Y
+from tests.auditing.toys import X, Y, strict_json
 from tests.tables_with_traps import DOMAIN, network, table
 
 
@@ -62,7 +67,50 @@ def test_both_ends_of_a_bracket_are_about_one_threat():
     model, x = network(), table(4)
     free, reach = under_threat(model, x, DOMAIN, "domain")
     certifier = certifying.Certifier(free, x, 3, Gradient(), reach=reach, wanted=True)
-    certificate, places = certifier(x, 0)
+    attack, radii = WorstCase(k=3, radius=0.1, budget="fast"), (0.05, 0.1)
+    bracket, places = certifier(x, 0, attack, attack(model, x, domain=DOMAIN, radii=radii), radii)
     assert places.tolist() == [0, 1, 2, 3]
-    assert torch.equal(certificate.limits, r2et.certify(model, x, 3, domain=DOMAIN).limits)
-    assert not torch.equal(certificate.limits, r2et.certify(model, x, 3).limits)
+    assert bracket.threat == "domain"
+    searched = r2et.certify(model, x, 3, domain=DOMAIN).limits
+    at_radii = r2et.certify(model, x, 3, domain=DOMAIN, radii=radii, budget=0).limits
+    assert torch.equal(bracket.certificate.limits, torch.maximum(searched, at_radii))
+    assert not torch.equal(bracket.certificate.limits, r2et.certify(model, x, 3).limits)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_an_audit_shows_both_ends_of_the_same_rows(fragile, dtype):
+    found = audit(fragile.to(dtype), X.to(dtype), Y, k=2, radii=(0.05, 0.5), budget="fast", steps=2)
+    fragile.double()
+    bracket = found.bracket
+    assert bracket.radii == (0.05, 0.5)
+    assert bracket.certificate is found.certificate
+    assert (bracket.proven <= bracket.attacked).all()
+    assert float(bracket.proven[:, 0].mean()) > 0
+    worst = [row.precision for row in found.attacks if row.attack == "WorstCase"]
+    # rounding may judge a point on the boundary either way
+    assert bracket.attacked.mean(0).tolist() == pytest.approx(worst, abs=0 if dtype is torch.float64 else 0.05)
+    words = " ".join(found.summary().split())
+    assert "bracket of P@2 over 24 inputs, [proven, attacked]: [" in words
+    assert "threat paper, prediction kept: attackers must keep the predicted class" in words
+    assert strict_json(found.to_dict())["bracket"]["prediction"] == "kept"
+
+
+def test_a_certificate_that_an_attack_contradicts_is_withdrawn(fragile, monkeypatch):
+    def boastful(*args, **settings):
+        certificate = certify_within(*args, **settings)
+        # it is right about the first chunk, and about no other
+        return replace(certificate, limits=certificate.limits + (10 if len(seen) > 1 else 0))
+
+    def attacked(*args, **settings):
+        seen.append(args)
+        return judged_in_float64(*args, **settings)
+
+    seen = []
+    monkeypatch.setattr(certifying, "certify_within", boastful)
+    monkeypatch.setattr(certifying, "judged_in_float64", attacked)
+    with pytest.warns(UserWarning, match="withdrawn: it was proven that 100.0 % of the list of input"):
+        found = audit(fragile, X, Y, k=2, radii=(0.5, 2.0), budget="fast", steps=2, chunk_size=10)
+    assert len(seen) > 1
+    assert found.certificate is found.bracket is None
+    assert found.settings.uncertified.startswith("It was withdrawn: it was proven that")
+    assert found.samples.certified.isnan().all()

@@ -6,7 +6,7 @@ from torch import Tensor
 from r2et import validate
 from r2et.auditing import AttackRow, Audit, AuditSettings, Samples
 from r2et.auditing.lists import count_lists
-from r2et.certificates import Certificate
+from r2et.certificates import Bracket, Certificate
 from tests.models_with_answers import Quadratic, generator
 
 #: names that try to break out of the page, in every way they can
@@ -84,7 +84,17 @@ def random_audit(rows: int, n: int, k: int, radii: tuple[float, ...] = (0.1, 0.3
     certificate = Certificate(
         samples.certified[:, None].repeat(1, k), "piecewise", "the gradient", assumptions=("nothing",)
     )
-    individuality, kappas = count_lists(samples, n, certificate=certificate, signed=False, seed=seed)
+    bracket = Bracket(
+        radii=radii,
+        proven=torch.stack([certificate.precision_at(radius) for radius in radii], 1),
+        attacked=precision.T,
+        distance=samples.distance.T,
+        certificate=certificate,
+        attack="WorstCase-1",
+        threat="paper",
+        prediction="kept",
+    )
+    individuality, kappas = count_lists(samples, n, bracket=bracket, signed=False, seed=seed)
     return Audit(
         name="random",
         rows=rows,
@@ -100,6 +110,7 @@ def random_audit(rows: int, n: int, k: int, radii: tuple[float, ...] = (0.1, 0.3
         input_names=tuple(f"a feature with a name of usual length, {i}" for i in range(n)),
         class_names=("refuse", "accept"),
         certificate=certificate,
+        bracket=bracket,
         individuality=individuality,
         kappas=kappas,
         faithfulness={"dffot": 0.5, "comprehensiveness": 0.1, "sufficiency": 0.2},

@@ -14,8 +14,9 @@ def with_lists(lists, **changes) -> Audit:
     """An audit whose rows have these lists (N, k) of 9 features."""
     audit = random_audit(len(lists), 9, lists.shape[1])
     samples = replace(audit.samples, top=lists[:, None].int(), **changes)
-    individuality, kappas = count_lists(samples, 9, certificate=audit.certificate, signed=False, seed=0)
-    return replace(audit, samples=samples, individuality=individuality, kappas=kappas)
+    bracket = replace(audit.bracket, attacked=samples.precision.T)
+    individuality, kappas = count_lists(samples, 9, bracket=bracket, signed=False, seed=0)
+    return replace(audit, samples=samples, bracket=bracket, individuality=individuality, kappas=kappas)
 
 
 def plain(text):

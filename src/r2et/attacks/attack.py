@@ -41,7 +41,7 @@ from r2et.progress import progress_bar
 from r2et.registry import Registry
 from r2et.scores import logits_of, predicted_class
 
-Keep = Literal["best", "last"]
+Keep = Literal["best", "last", "any"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +53,8 @@ class Attack(ABC):
         radius: budget of the perturbation, in the units of x.
         norm: of the budget, "l2" or "linf".
         steps: iterations.
-        keep: "best" returns the iterate with the lowest P@k among those that keep the prediction; "last" the
-            last iterate, whatever it predicts.
+        keep: "best" returns the iterate with the lowest P@k among those that keep the prediction; "any" the one
+            with the lowest P@k, whatever it predicts; "last" the last iterate, whatever it predicts.
         flip_below: an iterate counts as a flip when its P@k is below this.
         cap: optional L-infinity budget on top.
         predictions: further predictions that must be kept: inputs to a list of logits (the two single-input
@@ -197,7 +197,7 @@ class Attack(ABC):
         smaller: AttackResult | None = None
         for attack, chunks in zip(attacks, zip(*parts, strict=True), strict=True):
             result = joined(list(chunks))
-            if smaller is not None and self.keep == "best":
+            if smaller is not None and self.keep != "last":
                 result = better(smaller, result, nearest=self.nearest)
             results[attack.radius] = smaller = result
         return [results[radius] for radius in radii]
@@ -288,14 +288,14 @@ class Attack(ABC):
         evaluation = judge.evaluate(best.x)
         counts = judge.accept(evaluation)
         first_flip = best.first_flip
-        if self.keep == "best":
+        if self.keep != "last":
             counts = counts & evaluation.kept & (evaluation.precision < 1)
             first_flip = torch.where(counts, first_flip, -1)
         x = torch.where(rowwise(counts, task.x), evaluation.x.detach(), task.x)
         return AttackResult(
             x=x,
             precision=torch.where(counts, evaluation.precision, 1.0),
-            kept=evaluation.kept | ~counts,
+            kept=judge.unchanged(evaluation.x, evaluation.logits) | ~counts,
             distance=task.distance(x),
             first_flip=first_flip,
             before=task.before,

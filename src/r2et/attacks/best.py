@@ -55,7 +55,7 @@ class Best:
         self.iteration += 1
         legal = self.judge.accept(evaluation)
         flips = legal & (evaluation.lowest < attack.flip_below)
-        if attack.keep == "best":
+        if attack.keep != "last":
             flips = flips & evaluation.kept
         better = self._better(evaluation) & legal
         self.first_flip[flips & (self.first_flip < 0)] = self.iteration

@@ -125,7 +125,7 @@ class BoundaryAttack(Attack):
         with torch.enable_grad():
             value = self.boundary_loss(scores, judge, nearest)
             shortfall = SAFE_MARGIN - log_odds(logits, task.target)
-            if bool((shortfall > 0).any()):
+            if self.keep != "any" and bool((shortfall > 0).any()):
                 value = value + shortfall.relu()
         # what cannot be compared is no improvement
         level = value.detach().nan_to_num(nan=torch.inf, posinf=torch.inf)

@@ -32,7 +32,8 @@ class Evaluation:
         strongest: its other features from the strongest on.
         precision: (N,), the mean over both inputs of a pair.
         lowest: (N,), the lower of the two.
-        kept: bool (N,).
+        kept: whether the predictions are what they have to be, bool (N,): unchanged, or with keep="any" whatever
+            they are.
     """
 
     x: Tensor
@@ -112,10 +113,17 @@ class Judge:
         boundary = self.boundary(scores.detach())
         overlap = 1 - self.lost(scores.detach(), boundary).to(scores.dtype) / k
         precision, lowest = (overlap.mean(1), overlap.amin(1)) if overlap.ndim > 1 else (overlap, overlap)
-        kept = predicted_class(logits) == task.target
-        for now, clean in zip(self._other_logits(x), self._other_targets, strict=True):
-            kept = kept & (predicted_class(now) == clean) & now.isfinite().all(1)
+        kept = self.unchanged(x, logits)
+        if task.attack.keep == "any":
+            kept = torch.ones_like(kept)
         return _sealed(Evaluation(point, logits, scores, *boundary, precision, lowest, kept))
+
+    def unchanged(self, x: Tensor, logits: Tensor) -> Tensor:
+        """Whether inputs (N, *features) with logits (N, C) have the predictions of the clean ones, bool (N,)."""
+        unchanged = predicted_class(logits.detach()) == self.task.target
+        for now, clean in zip(self._other_logits(x), self._other_targets, strict=True):
+            unchanged = unchanged & (predicted_class(now) == clean) & now.isfinite().all(1)
+        return unchanged
 
     def accept(self, evaluation: Evaluation) -> Tensor:
         """Which iterates are legal, bool (N,); the others are counted."""

@@ -66,10 +66,8 @@ class MinimalFlip(Attack):
             check_positive("beta", self.beta)
         if self.norm != "l2":
             raise InputError(f"MinimalFlip looks for the smallest L2 norm; norm={self.norm!r} is not supported")
-        if self.keep != "best":
-            raise InputError(
-                f"MinimalFlip keeps the prediction by definition; keep={self.keep!r} is not supported"
-            )
+        if self.keep == "last":
+            raise InputError(f"MinimalFlip returns the best it finds; keep={self.keep!r} is not supported")
 
     def iterations(self) -> int:
         """Steps of all pairs and copies, the search for what they missed, and the bisection, at most."""

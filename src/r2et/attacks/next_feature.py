@@ -81,10 +81,8 @@ class NextFeatureAttack(Attack):
         check_count("hops", self.hops, least=0)
         check_count("hop_restarts", self.hop_restarts)
         check_starts(self.starts)
-        if self.keep != "best":
-            raise InputError(
-                f"NextFeatureAttack keeps the prediction by definition; keep={self.keep!r} is not supported"
-            )
+        if self.keep == "last":
+            raise InputError(f"NextFeatureAttack returns the best it finds; keep={self.keep!r} is not supported")
 
     def iterations(self) -> int:
         """Steps of the searches and of the hops; all searches take one together."""
@@ -124,6 +122,9 @@ class NextFeatureAttack(Attack):
         at_x = max(1, self.restarts // AT_X)
         points = [task.x] * at_x
         for number, own in enumerate(numbers[at_x:]):
+            if task.hints is not None and number < task.hints.shape[1]:
+                points.append(task.project(task.hints[:, number]))
+                continue
             kind = kinds[number % len(kinds)]
             if kind == "rows" and self.starts is not None:
                 row = self.starts[number // len(kinds) % len(self.starts)]
@@ -221,7 +222,7 @@ class NextFeatureAttack(Attack):
         """The slope of the loss by the model itself, at judged iterates."""
         with torch.enable_grad():
             value = self._loss(evaluation.scores, (evaluation.weakest, evaluation.strongest), displaced, uniform)
-            value = value + (SAFE_MARGIN - log_odds(evaluation.logits, task.target)).relu()
+            value = value + self._leaving(evaluation.logits, task.target)
             return derivative(value.sum(), evaluation.x)
 
     def _guided_slope(
@@ -237,8 +238,14 @@ class NextFeatureAttack(Attack):
             # what the guide has displaced already has no slope left
             displaced = torch.maximum(displaced, judge.lost(scores.detach(), nearest))
             value = self._loss(scores, nearest, displaced, uniform)
-            value = value + (SAFE_MARGIN - log_odds(logits, target)).relu()
+            value = value + self._leaving(logits, target)
             return derivative(value.sum(), point)
+
+    def _leaving(self, logits: Tensor, target: Tensor) -> Tensor:
+        """What the loss charges for coming close to another prediction, (M,); nothing where any will do."""
+        if self.keep == "any":
+            return torch.zeros_like(logits[:, 0])
+        return (SAFE_MARGIN - log_odds(logits, target)).relu()
 
     def _loss(self, scores: Tensor, nearest: tuple[Tensor, Tensor], displaced: Tensor, uniform: Tensor) -> Tensor:
         """The loss (M,) of explanations (M, ..., n) of which some features (M, ...) are displaced already."""

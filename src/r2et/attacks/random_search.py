@@ -52,10 +52,8 @@ class RandomSearchAttack(Attack):
         super().__post_init__()
         check_count("rounds", self.rounds, least=0)
         check_count("proposals", self.proposals)
-        if self.keep != "best":
-            raise InputError(
-                f"RandomSearchAttack keeps the prediction by definition; keep={self.keep!r} is not supported"
-            )
+        if self.keep == "last":
+            raise InputError(f"RandomSearchAttack returns the best it finds; keep={self.keep!r} is not supported")
 
     def iterations(self) -> int:
         """Draws and rounds."""

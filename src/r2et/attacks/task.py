@@ -47,6 +47,8 @@ class Task:
         inspected: what is known about the model beside its values; shared by all tasks of one call.
         radii: the budget of each row (N,), for rows that are attacked at radii of their own; None = that of the
             attack for all of them.
+        hints: places to start from that somebody else found for each row, (N, M, *features), in the budget or not;
+            None = none.
     """
 
     attack: "Attack"
@@ -59,6 +61,7 @@ class Task:
     seed: int
     inspected: InspectedModel
     radii: Tensor | None = None
+    hints: Tensor | None = None
 
     @classmethod
     def prepare(
@@ -70,6 +73,7 @@ class Task:
         reach: Reach | None = None,
         seed: int = 0,
         inspected: InspectedModel | None = None,
+        hints: Tensor | None = None,
     ) -> "Task":
         """Explain the clean inputs (N, *features), in one pass; call it inside `measuring`.
 
@@ -80,6 +84,7 @@ class Task:
             reach: what may be perturbed, from there too; None = everything.
             seed: of everything that is drawn.
             inspected: of the same model, from another task; None = a new one.
+            hints: places to start from, (N, M, *features).
         """
         reach = Domain().reach("paper", x[0].numel() // attack.explainer.inputs) if reach is None else reach
         attack.explainer.refuse_moves(reach.movable)
@@ -91,7 +96,7 @@ class Task:
             attributions = attack.explainer.attribute(model, point, target, logits=logits)
         before = attack.explainer.flatten(attributions).detach()
         known = InspectedModel(model, x) if inspected is None else inspected
-        return cls(attack, model, x, logits.detach(), target, before, reach, seed, known)
+        return cls(attack, model, x, logits.detach(), target, before, reach, seed, known, hints=hints)
 
     def for_attack(self, attack: "Attack", rows: Tensor | None = None) -> "Task":
         """The same for another attack with the same explainer, and with some rows alone, int64 (M,)."""
@@ -101,13 +106,17 @@ class Task:
         if rows is None:
             return replace(self, attack=attack)
         parts = {name: getattr(self, name)[rows] for name in TENSORS}
-        radii = None if self.radii is None else self.radii[rows]
-        return replace(self, attack=attack, radii=radii, **parts)
+        for name in ("radii", "hints"):
+            values = getattr(self, name)
+            parts[name] = None if values is None else values[rows]
+        return replace(self, attack=attack, **parts)
 
     @classmethod
     def together(cls, tasks: Sequence["Task"]) -> "Task":
         """The rows of several tasks of one model as one, each with the radius of its own attack."""
         parts: dict[str, Any] = {name: torch.cat([getattr(task, name) for task in tasks]) for name in TENSORS}
+        hints = [task.hints for task in tasks if task.hints is not None]
+        parts["hints"] = torch.cat(hints) if len(hints) == len(tasks) else None
         return replace(tasks[0], radii=torch.cat([task.budget for task in tasks]), **parts)
 
     def copied(self) -> "Task":

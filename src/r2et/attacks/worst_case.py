@@ -93,8 +93,8 @@ class WorstCase(Attack):
         if self.version not in get_args(Version) or isinstance(self.version, bool):
             raise InputError(f"version must be 1 or 2, got {quoted(self.version)}")
         check_starts(self.starts)
-        if self.keep != "best":
-            raise InputError(f"WorstCase keeps the prediction by definition; keep={self.keep!r} is not supported")
+        if self.keep == "last":
+            raise InputError(f"WorstCase returns the worst it finds; keep={self.keep!r} is not supported")
         if self.members is not None:
             object.__setattr__(self, "members", self._built(self.members))
 
@@ -108,7 +108,7 @@ class WorstCase(Attack):
     def recipe(self) -> str:
         """Name and version of the set of attacks."""
         if self.members is None:
-            return f"WorstCase-{self.version}"
+            return f"WorstCase-{self.version}" + (", prediction free" if self.keep == "any" else "")
         own = [member.recipe if isinstance(member, WorstCase) else type(member).__name__ for member in self._own]
         return f"WorstCase of {', '.join(own)}"
 
@@ -119,7 +119,7 @@ class WorstCase(Attack):
     @property
     def _shared(self) -> dict[str, Any]:
         """What all members have in common."""
-        names = ("k", "radius", "norm", "cap", "predictions", "explainer", "flip_below", "history")
+        names = ("k", "radius", "keep", "norm", "cap", "predictions", "explainer", "flip_below", "history")
         return {name: getattr(self, name) for name in names}
 
     def _built(self, members: Sequence[str | type[Attack] | Attack]) -> tuple[Attack, ...]:
@@ -130,7 +130,7 @@ class WorstCase(Attack):
     def _member(self, attack: str | type[Attack] | Attack) -> Attack:
         recipe = not isinstance(attack, Attack) and ATTACKS.find(attack).thing is WorstCase
         own = {"budget": self.budget, "version": self.version, "starts": self.starts} if recipe else {}
-        member: Attack = ATTACKS.create(attack, **self._shared, keep="best", **own)
+        member: Attack = ATTACKS.create(attack, **self._shared, **own)
         return member
 
     @property

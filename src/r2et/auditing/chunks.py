@@ -82,6 +82,8 @@ def run(plan: Plan) -> AuditRun:
         few = at_once(plan.x[0].numel(), copies=CHECKED, least=64)
         validation = validate.check(plan.model, plan.x[:few], k=options.k, explainer=plan.explainer)
         parts, pictures = _Chunks(plan, logits, features, certifier).work()
+        if certifier.withdrawn:
+            parts = [part.uncertified() for part in parts]
     return AuditRun(
         logits=logits,
         features=features,
@@ -174,9 +176,9 @@ class _Chunks:
             worst=results[-1],
             noise=results[0],
         )
-        certificate, places = self.certifier(x, rows.start)
-        if certificate is not None:
-            samples.certified[places] = certificate.radius.double().cpu()
+        bracket, places = self.certifier(x, rows.start, plan.attacks[-1], results[-1], plan.radii)
+        if bracket is not None:
+            samples.certified[places] = bracket.certificate.radius.double().cpu()
         part = Part(
             samples=samples,
             precision=_stacked(results, lambda result: result.precision),
@@ -185,7 +187,7 @@ class _Chunks:
             distance=_stacked(results, lambda result: result.distance),
             thickness=self._thickness(x),
             faithfulness=self._faithfulness(x),
-            certificate=certificate,
+            bracket=bracket,
         )
         return part, self._pictures(x, samples, results[-1][-1], rows.start)
 

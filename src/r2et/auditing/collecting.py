@@ -14,7 +14,8 @@ from r2et.auditing.parts import AuditRun, Part
 from r2et.auditing.planning import Plan
 from r2et.auditing.result import AttackRow, Audit
 from r2et.auditing.samples import Picture, Samples
-from r2et.certificates import Certificate
+from r2et.certificates import Bracket, Certificate
+from r2et.certificates.both_ends import join_brackets
 
 
 def collect(plan: Plan, run: AuditRun) -> Audit:
@@ -22,14 +23,15 @@ def collect(plan: Plan, run: AuditRun) -> Audit:
     parts = run.parts
     done = sum(len(part.samples) for part in parts)
     logits, labels = run.logits[:done], plan.y[:done]
-    certificates = [part.certificate for part in parts if part.certificate is not None]
-    certificate = join_certificates(certificates) if certificates else None
+    brackets = [part.bracket for part in parts if part.bracket is not None]
+    bracket = join(brackets) if brackets else None
+    certificate = None if bracket is None else bracket.certificate
     samples = join_samples([part.samples for part in parts], plan.row_names[:done], run.pictures)
     explainer = plan.explainer
     individuality, kappas = count_lists(
         samples,
         run.features,
-        certificate=certificate,
+        bracket=bracket,
         signed=explainer.reduce == "signed",
         seed=plan.options.seed,
     )
@@ -52,6 +54,7 @@ def collect(plan: Plan, run: AuditRun) -> Audit:
         layout=plan.options.layout,
         requested=len(plan.x),
         certificate=certificate,
+        bracket=bracket,
         samples=samples,
         individuality=individuality,
         kappas=kappas,
@@ -120,6 +123,11 @@ def join_samples(parts: Sequence[Samples], row_names: Sequence[str], pictures: S
     )
 
 
+def join(parts: Sequence[Bracket]) -> Bracket:
+    """One bracket of all rows that have one."""
+    return join_brackets(parts, join_certificates([part.certificate for part in parts]))
+
+
 def join_certificates(parts: Sequence[Certificate]) -> Certificate:
     """One certificate of all rows; all are of one method."""
     first = parts[0]
@@ -130,4 +138,5 @@ def join_certificates(parts: Sequence[Certificate]) -> Certificate:
         sound=first.sound,
         assumptions=first.assumptions,
         reasons=first.reasons,
+        methods=first.methods,
     )

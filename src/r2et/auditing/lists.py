@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from r2et.auditing.samples import Samples
-from r2et.certificates import Certificate
+from r2et.certificates import Bracket
 from r2et.explainers import Activation, ColumnEffects, Explainer
 from r2et.individuality import LIST_PER_CLASS, ONE_LIST, Individuality, Kappa
 
@@ -48,14 +48,14 @@ class KappaBracket:
 
 
 def count_lists(
-    samples: Samples, features: int, *, certificate: Certificate | None, signed: bool, seed: int
+    samples: Samples, features: int, *, bracket: Bracket | None, signed: bool, seed: int
 ) -> tuple[Individuality, tuple[KappaBracket, ...]]:
     """The lists of all rows, and a bracket per radius; none where there is one list for everybody."""
     precision = samples.precision
-    certified = certificate is not None and len(certificate.limits) == len(samples)
-    if certificate is not None and certified:
-        proven = [certificate.precision_at(radius).cpu() for radius in samples.radii]
-        precision = torch.cat([precision.double(), torch.stack(proven).double()])
+    certified = bracket is not None and len(bracket) == len(samples)
+    if bracket is not None and certified:
+        # the same two ends as of P@k
+        precision = torch.cat([bracket.attacked.T, bracket.proven.T])
     individuality = Individuality.of(
         samples.top, features, classes=samples.predicted, precision=precision, signed=signed
     )

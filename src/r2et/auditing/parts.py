@@ -1,7 +1,7 @@
 """What a run gives, chunk by chunk: figures, samples, pictures."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from r2et import ranking, validate
 from r2et.attacks import AttackResult
 from r2et.auditing.inputs import Names
 from r2et.auditing.samples import Picture, Samples
-from r2et.certificates import Certificate
+from r2et.certificates import Bracket
 from r2et.data.layouts import ImageLayout
 from r2et.explainers import Explainer
 
@@ -27,7 +27,7 @@ class Part:
         precision, displaced, kept, distance: of each attack, radius and row, (A, R, N).
         thickness: (N,).
         faithfulness: means over the rows.
-        certificate: of the rows that were to be certified; None = there is none.
+        bracket: of the rows that were to be certified; None = there is none.
     """
 
     samples: Samples
@@ -37,7 +37,12 @@ class Part:
     distance: Tensor
     thickness: Tensor
     faithfulness: dict[str, float] = field(default_factory=dict)
-    certificate: Certificate | None = None
+    bracket: Bracket | None = None
+
+    def uncertified(self) -> "Part":
+        """The same without what is proven."""
+        certified = torch.full_like(self.samples.certified, torch.nan)
+        return replace(self, samples=replace(self.samples, certified=certified), bracket=None)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -10,7 +10,8 @@ from torch import Tensor
 from r2et import validate
 from r2et.auditing.lists import KappaBracket, individuality_clause, lists_as_json, lists_in_words
 from r2et.auditing.samples import Samples
-from r2et.certificates import Certificate
+from r2et.certificates import Bracket, Certificate
+from r2et.certificates.both_ends import ATTACKERS, outwards
 from r2et.data.layouts import GraphLayout, ImageLayout
 from r2et.domain import IN_WORDS, Threat
 from r2et.files.serialising import plain
@@ -107,6 +108,8 @@ class Audit:
             everybody.
         requested: how many inputs were to be audited: more than `rows` if the work was interrupted.
         certificate: of the rows whose `samples.certified` is not NaN; None if there is none.
+        bracket: P@k at each radius of the same rows, proven and under WorstCase, whose points are judged in
+            float64 for it, as the certificate is.
         name: of the model.
         feature_names: of the ranked features.
         input_names: of the features of one input.
@@ -132,6 +135,7 @@ class Audit:
     kappas: tuple[KappaBracket, ...] = field(repr=False)
     requested: int
     certificate: Certificate | None = field(repr=False, default=None)
+    bracket: Bracket | None = field(repr=False, default=None)
     name: str = ""
     feature_names: tuple[str, ...] = field(repr=False, default=())
     input_names: tuple[str, ...] = field(repr=False, default=())
@@ -205,7 +209,7 @@ class Audit:
             textwrap.fill(f"threat {self.settings.threat}: {IN_WORDS[self.settings.threat]}", 80),
             f"accuracy {self.accuracy:.4f}   AUC {self.auc:.4f}   thickness {float(self.thickness.mean()):.4f}",
             "   ".join(f"{name} {value:.3f}" for name, value in self.faithfulness.items()),
-            textwrap.fill(self._certificate_in_words(), 80),
+            *(textwrap.fill(text, 80) for text in self._proof_in_words()),
             *(textwrap.fill(text, 80) for text in lists_in_words(self.individuality, self.kappas, self.movable)),
             "",
             f"{'attack':{width}} {'radius':>7} {'P@' + str(self.k):>7} {'displaced':>10} {'inputs changed':>15} "
@@ -219,19 +223,22 @@ class Audit:
         lines.append(f"{'by chance':{width}} {'':7} {100 * self.individuality.chance:7.1f}")
         return "\n".join([*lines, "", self.validation.summary()])
 
-    def _certificate_in_words(self) -> str:
+    def _proof_in_words(self) -> list[str]:
+        """The certificate and the bracket, a paragraph each."""
         reason = self.settings.uncertified
         if self.certificate is None:
-            return f"no certificate: {reason}"
-        curve = ", ".join(
-            f"{100 * float(self.certificate.precision_at(radius).mean()):.1f} at {radius:g}"
-            for radius in self.samples.radii
-        )
+            return [f"no certificate: {reason}"]
         median = float(self.certificate.radius.median())
-        return (
-            f"certified ({self.certificate.method}): median radius {median:.3g}; P@{self.k} at least {curve}. "
-            + reason
-        ).rstrip()
+        words = [f"certified ({self.certificate.method}): median radius {median:.3g}. {reason}".rstrip()]
+        if self.bracket is None:
+            return words
+        ends = ((*outwards(ends), ends.radius) for ends in self.bracket.mean())
+        curve = ", ".join(f"[{low}, {high}] at {radius:g}" for low, high, radius in ends)
+        return [
+            *words,
+            f"bracket of P@{self.k} over {len(self.bracket):,} inputs, [proven, attacked]: {curve}; threat "
+            f"{self.bracket.threat}, {ATTACKERS[self.bracket.prediction]}",
+        ]
 
     def to_frame(self) -> "pd.DataFrame":
         """One row for each attack and radius; `attrs["individuality"]` says how alike the lists are."""
@@ -260,6 +267,7 @@ class Audit:
             },
             "attacks": [asdict(row) for row in self.attacks],
             "certificate": None if self.certificate is None else self._certificate_figures(self.certificate),
+            "bracket": None if self.bracket is None else self.bracket.to_dict(),
             "individuality": lists_as_json(self.individuality, self.kappas, self.movable),
             "faithfulness": self.faithfulness,
             "validation": self.validation.to_dict(),

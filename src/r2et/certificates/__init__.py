@@ -1,5 +1,7 @@
 """Certificates: radii inside which the top-k features cannot change."""
 
+from r2et.certificates.both_ends import Bracket
+from r2et.certificates.bracketing import bracket
 from r2et.certificates.certificate import Certificate
 from r2et.certificates.choice import Method, certify
 from r2et.certificates.first_order import first_order
@@ -7,11 +9,13 @@ from r2et.certificates.smoothing import NoisyCounts, Smoothing, noisy_counts, sm
 from r2et.certificates.statistical import StatisticalStability, statistical_stability
 
 __all__ = [
+    "Bracket",
     "Certificate",
     "Method",
     "NoisyCounts",
     "Smoothing",
     "StatisticalStability",
+    "bracket",
     "certify",
     "first_order",
     "noisy_counts",

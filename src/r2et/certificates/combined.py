@@ -37,12 +37,12 @@ class Combined:
     radii: tuple[float, ...] | None
     budget: int
 
-    def of(self, problem: Problem) -> Tensor:
-        """The radius to which each functional is certainly positive, (N, D)."""
+    def of(self, problem: Problem, refuted_at: Tensor | None = None) -> Tensor:
+        """The radius to which each functional is certainly positive, (N, D); see `radii_among`."""
         attributions, pairs = problem.attributions, problem.pairs
         if self.only_at_radii:
             assert self.radii is not None
-            return radii_among(attributions, pairs, self.radii, self.budget)
+            return radii_among(attributions, pairs, self.radii, self.budget, refuted_at=refuted_at)
         if self.parts == ("dual",):
             first = pairs.limits(first_order_radii(pairs, attributions.slopes_at_x()))
             # between hinges nothing bends, and a guess that is infinite would be no place to look from
@@ -52,9 +52,9 @@ class Combined:
         known = ENCLOSURES[self.parts[0]](attributions, pairs)
         return dual_radii(attributions, pairs, known, budget=self.budget) if "dual" in self.parts else known
 
-    def limits(self, problem: Problem) -> Tensor:
+    def limits(self, problem: Problem, refuted_at: Tensor | None = None) -> Tensor:
         """Radii below which at most 0, 1, ... k - 1 features are displaced, (N, k)."""
-        return problem.pairs.limits(self.of(problem))
+        return problem.pairs.limits(self.of(problem, refuted_at))
 
     @property
     def only_at_radii(self) -> bool:

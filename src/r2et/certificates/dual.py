@@ -217,14 +217,24 @@ def _less(terms: Terms, charge: Tensor) -> Terms:
     return replace(terms, constant=terms.constant - charge)
 
 
-def radii_among(attributions: Attributions, pairs: FeaturePairs, asked: Sequence[float], budget: int) -> Tensor:
+def radii_among(
+    attributions: Attributions,
+    pairs: FeaturePairs,
+    asked: Sequence[float],
+    budget: int,
+    *,
+    refuted_at: Tensor | None = None,
+) -> Tensor:
     """The largest of the asked radii to which each functional is certainly positive, 0 if none, (N, D).
 
-    It is a hair larger than asked: inside of it lies the whole of the ball that was asked about.
+    It is a hair larger than asked: inside of it lies the whole of the ball that was asked about. What is known not
+    to be positive somewhere in a ball, bool (R, N, D) by rising radius, needs no work there.
     """
     radii = torch.zeros_like(pairs.values)
     open_ = pairs.values > 0
-    for radius in sorted(asked):
+    for number, radius in enumerate(sorted(asked)):
+        if refuted_at is not None:
+            open_ = open_ & ~refuted_at[number]
         hair = pairs.values.new_full((len(radii),), radius * (1 + INFLATION))
         proven, refuted = Level(attributions, pairs, hair).certified(open_, steps=STEPS, budget=budget)
         radii = torch.where(proven, hair.unsqueeze(1), radii)

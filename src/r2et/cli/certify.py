@@ -9,11 +9,13 @@ from r2et.cli.common import Limit, ThreatOption, interactive, parse_radii, print
 from r2et.cli.subject import SubjectOptions, takes_subject
 from r2et.errors import InputError
 from r2et.files.writing import check_writable, write_text
+from r2et.numerics.values import check_choice
 
 if TYPE_CHECKING:
     import torch
 
-    from r2et.certificates import Certificate
+    from r2et.attacks.worst_case import Budget
+    from r2et.certificates import Certificate, Method
     from r2et.domain import Threat
 
 
@@ -33,8 +35,16 @@ def certify(
     radii: Annotated[str, typer.Option(help="Radii for the certified P@k, comma separated.")] = "0.03,0.1,0.3,1.0",
     bracket: Annotated[
         bool,
-        typer.Option("--bracket", help="Look for the smallest attack too: the true radius lies between the two."),
+        typer.Option(
+            "--bracket",
+            help="Attack too: the truth lies between what is proven and what an attack leaves, at each radius, "
+            "and the true radius between the certified one and the smallest attack.",
+        ),
     ] = False,
+    free: Annotated[bool, typer.Option("--free", help="Attacks of --bracket may change the prediction.")] = False,
+    budget: Annotated[
+        str, typer.Option(help="Effort of the attack of --bracket: fast, standard or thorough.")
+    ] = "standard",
     sigma: Annotated[float, typer.Option(help="Noise of smoothing.")] = 0.25,
     samples: Annotated[int, typer.Option(help="Noisy copies of each input, for smoothing.")] = 20_000,
     alpha: Annotated[float, typer.Option(help="Probability of error of smoothing, for one input.")] = 0.001,
@@ -55,6 +65,7 @@ def certify(
     from r2et.enclosure.problems import why_not
 
     wanted = parse_radii(radii)
+    check_choice("budget", budget, ("fast", "standard", "thorough"))
     if bracket and method == "smoothing":
         raise InputError(
             "--bracket attacks the plain explanation, which smoothing does not certify: leave one of them out"
@@ -80,9 +91,28 @@ def certify(
         threat=named,
         progress=interactive(options.as_json),
     )
-    smallest = None
+    smallest = both = None
+    # an estimate is no end of a bracket
+    if bracket and certificate.sound:
+        worst = r2et.attacks.WorstCase(k=certificate.k, radius=max(wanted), budget=cast("Budget", budget))
+        both = r2et.bracket(
+            model,
+            x,
+            certificate.k,
+            radii=wanted,
+            explainer=explainer,
+            domain=subject.domain,
+            threat=named,
+            prediction="free" if free else "kept",
+            attack=worst,
+            method=cast("Method", method),
+            seed=options.seed,
+            progress=interactive(options.as_json),
+        )
     if bracket:
-        flip = r2et.attacks.MinimalFlip(k=certificate.k, radius=_farthest(certificate), explainer=explainer)
+        flip = r2et.attacks.MinimalFlip(
+            k=certificate.k, radius=_farthest(certificate), explainer=explainer, keep="any" if free else "best"
+        )
         flips = flip(
             model,
             x,
@@ -105,6 +135,8 @@ def certify(
             **certificate.to_dict(),
             "precision": {f"{radius:g}": value for radius, value in precision.items()},
         }
+        if both is not None:
+            summary["bracket"] = both.to_dict()
         if smallest is not None:
             summary["smallest_attack"] = [value if value < float("inf") else None for value in smallest.tolist()]
         print_json(summary)
@@ -117,6 +149,9 @@ def certify(
             f"smallest attack found on {int(flipped.sum())} of {len(smallest)} inputs"
             + (f": certified / attack, median {float(share.median()):.2f}" if len(share) else "")
         )
+    if both is not None:
+        typer.echo(f"{subject.data}, {subject.rows}\n{both!r}")
+        return
     rows = [[f"{radius:g}", f"{100 * value:.1f}"] for radius, value in precision.items()]
     heading = "certified P@" if certificate.sound else "estimated P@"
     print_table(f"{subject.data}, {subject.rows}, threat {named}", ["radius", f"{heading}{certificate.k}"], rows)

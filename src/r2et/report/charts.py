@@ -29,7 +29,11 @@ def bracket(audit: Audit, span: tuple[float, float]) -> Markup:
     def across(radius: float) -> float:
         return LEFT + (WIDTH - LEFT - RIGHT) * math.log(radius / low) / math.log(high / low)
 
-    worst = [point for point in audit.curve("WorstCase") if low <= point[0] <= high]
+    curve = audit.curve("WorstCase")
+    if audit.bracket is not None:
+        # of the rows that are certified, in the precision of the proof
+        curve = [(ends.radius, ends.attacked) for ends in audit.bracket.mean()]
+    worst = [point for point in curve if low <= point[0] <= high]
     noise = audit.curve("NoiseAttack")
     parts = [_shares(audit.k), _radii(radii, low, across)]
     upper = _stairs(worst, low)

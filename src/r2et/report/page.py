@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from r2et.auditing import AttackRow, Audit
+from r2et.certificates.both_ends import outwards
 from r2et.errors import InputError
 from r2et.files.writing import write_text
 from r2et.numerics.values import check_kind, check_path, check_text, quoted
@@ -161,6 +162,7 @@ def _model(audit: Audit, span: tuple[float, float], floor: float) -> dict[str, A
         "kappas": own_lists.kappa_rows(audit),
         "one_list": words.one_list(audit),
         "proof": words.proof_in_words(audit),
+        "both_ends": words.bracket_in_words(audit),
         "thickness": words.thickness_in_words(audit),
         "features": fragile[:FIRST],
         "more_features": fragile[FIRST:MOST],
@@ -172,19 +174,20 @@ def _model(audit: Audit, span: tuple[float, float], floor: float) -> dict[str, A
     }
 
 
-def _bracket_rows(audit: Audit) -> list[dict[str, float | None]]:
+def _bracket_rows(audit: Audit) -> list[dict[str, Any]]:
     noise = dict(audit.curve("NoiseAttack"))
-    return [_bracket_row(audit, row, noise[row.radius]) for row in audit.attacks if row.attack == "WorstCase"]
+    ends = {} if audit.bracket is None else {ends.radius: outwards(ends) for ends in audit.bracket.mean()}
+    return [
+        _bracket_row(row, noise[row.radius], ends.get(row.radius))
+        for row in audit.attacks
+        if row.attack == "WorstCase"
+    ]
 
 
-def _bracket_row(audit: Audit, worst: AttackRow, noise: float) -> dict[str, float | None]:
-    return {
-        "radius": worst.radius,
-        "proven": audit.certified_precision(worst.radius),
-        "worst": worst.precision,
-        "noise": noise,
-        "changed": worst.changed,
-    }
+def _bracket_row(worst: AttackRow, noise: float, ends: tuple[str, str] | None) -> dict[str, Any]:
+    """Both ends as text, rounded outwards; without a proof there is one."""
+    below, above = (None, words.percent(worst.precision)) if ends is None else map(words.of_hundred, ends)
+    return {"radius": worst.radius, "proven": below, "worst": above, "noise": noise, "changed": worst.changed}
 
 
 def fragile_features(audit: Audit) -> list[dict[str, Any]]:

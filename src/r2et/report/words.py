@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from r2et.auditing import Audit
+from r2et.certificates.both_ends import ATTACKERS
 
 #: stands between a number and its unit; a line does not break there
 HARD_SPACE = "\u00a0"
@@ -157,6 +158,26 @@ def thickness_in_words(audit: Audit) -> str:
     return (
         f"On average {percent(float(values.mean()))} of the pairs keep their order; for half of the rows {half} "
         f"do, and for the thinnest one (row {thinnest}) {percent(float(values[thinnest]))}."
+    )
+
+
+def of_hundred(share: str) -> str:
+    r"""A share in percent that is already rounded.
+
+    >>> of_hundred("99.9")
+    '99.9\xa0%'
+    """
+    return f"{share}{HARD_SPACE}%"
+
+
+def bracket_in_words(audit: Audit) -> str:
+    """Whom and what the two ends are about; "" where there is one end alone."""
+    if audit.bracket is None:
+        return ""
+    about = "; ".join([f"threat {audit.bracket.threat}", ATTACKERS[audit.bracket.prediction]])
+    return (
+        f"Proven and attack are of the same {len(audit.bracket):,} rows and of the model in float64, rounded "
+        f"outwards ({about})."
     )
 
 

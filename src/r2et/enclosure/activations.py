@@ -17,6 +17,10 @@ from r2et.numerics.values import check_number, quoted
 INFLATION = 1e-9
 
 
+#: where the third derivative of tanh turns, beside 0: tanh^2 = 2 / 3
+TANH_TWIST = math.atanh(math.sqrt(2 / 3))
+
+
 class EnclosedActivation(ABC):
     """An elementwise function z -> sigma(z), with ranges of its derivatives on intervals.
 
@@ -51,6 +55,10 @@ class EnclosedActivation(ABC):
         """Every z with sigma''(z) = curvature, tensors of its shape, NaN where there is none; None = not known."""
         return None
 
+    def twist(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor] | None:
+        """The smallest and largest sigma''' on [lower, upper], each (..., N, m); None = not known."""
+        return None
+
     def value_error(self, upper: Tensor) -> Tensor | None:
         """How far what PyTorch computes may be from the sigma modelled here, below `upper`; None = nowhere."""
         return None
@@ -71,6 +79,8 @@ class Smooth(EnclosedActivation):
         curvature_turns: the same for sigma''.
         places: from curvatures to every z with that curvature, NaN where there is none; without it, what needs
             such places divides intervals into pieces.
+        twist: sigma'''; without it, what needs a third derivative does not apply.
+        twist_turns: every point where sigma''' has a local minimum or maximum.
 
     >>> tanh = Smooth(torch.tanh, lambda z: 1 - torch.tanh(z) ** 2,
     ...               lambda z: -2 * torch.tanh(z) * (1 - torch.tanh(z) ** 2), (0.0,), (-0.6585, 0.6585))
@@ -88,13 +98,17 @@ class Smooth(EnclosedActivation):
         curvature_turns: Sequence[float] = (),
         *,
         places: Callable[[Tensor], tuple[Tensor, ...]] | None = None,
+        twist: Callable[[Tensor], Tensor] | None = None,
+        twist_turns: Sequence[float] = (),
     ) -> None:
         for name, function in (("value", value), ("slope", slope), ("curvature", curvature)):
             _check_function(name, function)
-        for turn in (*slope_turns, *curvature_turns):
+        for turn in (*slope_turns, *curvature_turns, *twist_turns):
             check_number("turn", turn)
-        if places is not None:
-            _check_function("places", places)
+        for name, optional in (("places", places), ("twist", twist)):
+            if optional is not None:
+                _check_function(name, optional)
+        self._twist, self.twist_turns = twist, tuple(twist_turns)
         self._value, self._slope, self._curvature, self._places = value, slope, curvature, places
         self.slope_turns, self.curvature_turns = tuple(slope_turns), tuple(curvature_turns)
 
@@ -121,6 +135,10 @@ class Smooth(EnclosedActivation):
     def places(self, curvature: Tensor) -> tuple[Tensor, ...] | None:
         """As given."""
         return None if self._places is None else self._places(curvature)
+
+    def twist(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor] | None:
+        """From the end points and the turning points between them."""
+        return None if self._twist is None else extent(self._twist, lower, upper, self.twist_turns)
 
 
 def extent(
@@ -169,7 +187,21 @@ class Softplus(Smooth):
             place = torch.log((1 + (1 - 4 * c).sqrt()) ** 2 / (4 * c)) / beta
             return place, -place
 
-        super().__init__(lambda z: F.softplus(z, beta, threshold), slope, curvature, (), (0.0,), places=places)
+        def twist(z: Tensor) -> Tensor:
+            # 1 - 2 p = -tanh(beta z / 2), without a difference of near numbers
+            return -beta * curvature(z) * torch.tanh(beta * z / 2)
+
+        turn = math.log(2 + math.sqrt(3)) / beta
+        super().__init__(
+            lambda z: F.softplus(z, beta, threshold),
+            slope,
+            curvature,
+            (),
+            (0.0,),
+            places=places,
+            twist=twist,
+            twist_turns=(-turn, turn),
+        )
         self.beta, self.switch = beta, threshold / beta
         below = torch.tensor(-threshold, dtype=torch.float64)
         # log(1 + exp(-threshold)), also where that overflows
@@ -205,6 +237,8 @@ def _sigmoid() -> Smooth:
         (0.0,),
         (-turn, turn),
         places=lambda wanted: tuple(2 * root.atanh() for root in _cubic_roots(-4 * wanted)),
+        twist=lambda z: slope(z) * (1 - 6 * slope(z)),
+        twist_turns=(-2 * TANH_TWIST, 0.0, 2 * TANH_TWIST),
     )
 
 
@@ -224,6 +258,8 @@ def _tanh() -> Smooth:
         (0.0,),
         (-turn, turn),
         places=lambda wanted: tuple(root.atanh() for root in _cubic_roots(-wanted / 2)),
+        twist=lambda z: slope(z) * (4 - 6 * slope(z)),
+        twist_turns=(-TANH_TWIST, 0.0, TANH_TWIST),
     )
 
 
@@ -249,8 +285,14 @@ def _gelu() -> Smooth:
         below: Tensor = torch.special.ndtr(z)
         return below + z * density(z)
 
+    def twist(z: Tensor) -> Tensor:
+        near = z.clamp(-100.0, 100.0)
+        return density(near) * near * (near * near - 4)
+
     root = math.sqrt(2)
-    return Smooth(F.gelu, slope, curvature, (-root, root), (-2.0, 0.0, 2.0))
+    # z^4 - 7 z^2 + 4 = 0
+    turns = [sign * math.sqrt((7 + side * math.sqrt(33)) / 2) for sign in (-1, 1) for side in (-1, 1)]
+    return Smooth(F.gelu, slope, curvature, (-root, root), (-2.0, 0.0, 2.0), twist=twist, twist_turns=tuple(turns))
 
 
 def _silu() -> Smooth:
@@ -262,9 +304,17 @@ def _silu() -> Smooth:
         s = torch.sigmoid(z)
         return s * (1 - s) * (2 + z * (1 - 2 * s))
 
-    # zeros of the second and of the third derivative
-    first, second = 2.3993572805154676, 3.435840993535111
-    return Smooth(F.silu, slope, curvature, (-first, first), (-second, 0.0, second))
+    def twist(z: Tensor) -> Tensor:
+        s = torch.sigmoid(z)
+        bell = s * (1 - s)
+        return bell * (3 * (1 - 2 * s) + z * (1 - 6 * bell))
+
+    # zeros of the second, of the third and of the fourth derivative
+    first, second, third = 2.3993572805154676, 3.435840993535111, (1.0319582417807491, 4.4292351005572295)
+    turns = (*(-turn for turn in third), *third)
+    return Smooth(
+        F.silu, slope, curvature, (-first, first), (-second, 0.0, second), twist=twist, twist_turns=turns
+    )
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,9 @@ def test_a_search_takes_all_that_apply_and_given_radii_the_dual_alone():
         assert parts(ONE, explainer=explainer) == ("integral", "dual")
         assert parts(ONE, explainer=explainer, radii=[0.1]) == ("dual",)
     assert parts(ONE, explainer=SmoothGrad(score="log-odds"), radii=[0.1]) == ("integral",)
-    assert parts(TWO) == parts(TWO, radii=[0.1]) == ("integral",)
+    assert parts(TWO) == parts(TWO, radii=[0.1]) == ("integral", "quadratic")
+    assert parts(TWO, method="quadratic") == ("quadratic",)
+    assert parts(TWO, explainer=GradientTimesInput()) == ("integral",)
 
 
 def test_auto_leaves_the_dual_out_where_it_gained_nothing():

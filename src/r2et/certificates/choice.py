@@ -13,6 +13,7 @@ from r2et.certificates.deterministic import order_radii, other_classes
 from r2et.certificates.dual import why_not_dual
 from r2et.certificates.exchange import refuted_at
 from r2et.certificates.first_order import estimate
+from r2et.certificates.quadratic import why_not_quadratic
 from r2et.certificates.smoothing import Smoothing, count_within
 from r2et.domain import Domain, Reach, Threat, under_threat
 from r2et.enclosure.additive import why_not_additive
@@ -28,7 +29,16 @@ from r2et.progress import progress_bar
 from r2et.scores import checked_target
 
 Method = Literal[
-    "auto", "additive", "deterministic", "piecewise", "integral", "intervals", "dual", "smoothing", "first-order"
+    "auto",
+    "additive",
+    "deterministic",
+    "piecewise",
+    "integral",
+    "intervals",
+    "dual",
+    "quadratic",
+    "smoothing",
+    "first-order",
 ]
 
 _ABOUT_ANOTHER = "it certifies frequencies under noise, which is another explanation; ask for it by name"
@@ -61,15 +71,16 @@ def certify(
         method: "auto" takes "additive" (exact) where columns do not interact, "deterministic" for other smooth
             networks and "piecewise" for ReLU-like ones. The last two take the largest radius of all bounds that
             apply, which are methods too: "integral" (smooth) or "intervals" (ReLU-like) of enclosures on growing
-            balls, and "dual" for networks of one hidden layer; "auto" leaves the dual bound out where it was seen
-            to gain nothing (a search for ReLU-like networks, log-odds of more than two classes). What has to be
-            asked for: `Smoothing(...)` (any model, but about a smoothed explanation; "smoothing" is short for its
-            defaults) and "first-order" (an estimate).
+            balls, "dual" for networks of one hidden layer and "quadratic" for smooth ones of two; "auto" leaves
+            the dual bound out where it was seen to gain nothing (a search for ReLU-like networks, log-odds of more
+            than two classes). What has to be asked for: `Smoothing(...)` (any model, but about a smoothed
+            explanation; "smoothing" is short for its defaults) and "first-order" (an estimate).
         target: the class that is explained, int64 (N,); None = the predicted class. It is held fixed.
         prediction: certify also that the predicted class does not change.
         radii: bound P@k at these radii, cheaper than a search for the radius itself where the dual bound applies,
             and mostly closer, with two classes; it is known at these radii then, and between two of them what
-            holds at the next larger one. None = search.
+            holds at the next larger one. With two hidden layers the quadratic bound is asked at these radii alone,
+            and the integral is searched as ever. None = search.
         budget: into how many more parts the dual bound may cut the ball for each functional that it leaves open;
             each costs about as much as the bound itself. None = 2 at given radii, and none in a search.
         domain: what exists. Bounds and whole steps are not used: the certificate holds beyond them too.
@@ -223,6 +234,8 @@ def _enclosed(
         obstacle = why_not_dual(reading.network, explainer)
         if obstacle is not None and reading.network.layers:
             reasons["dual"] = obstacle
+            shape = why_not_quadratic(reading.network, reading.explainer)
+            reasons |= {} if shape is None else {"quadratic": shape}
         bounds = combined(
             reading.network, reading.explainer, method=method, family=family, radii=radii, budget=budget
         )
@@ -245,7 +258,7 @@ def _enclosed(
             advance(len(own))
     return Certificate(
         limits=torch.cat(limits),
-        method=method if method in (*FAMILIES.values(), "dual") else family,
+        method=method if method in (*FAMILIES.values(), "dual", "quadratic") else family,
         methods=(family,) if bounds is None else bounds.parts,
         radii=bounds.radii if bounds is not None and bounds.only_at_radii else None,
         explanation=_explained_by(explainer),
@@ -307,7 +320,7 @@ def _choose(network: Network, method: Method, not_additive: str | None) -> tuple
         "piecewise": "it is for networks made of linear pieces"
         + (f", and layer {curved[0]!r} is curved" if curved else "; this one has no hinge at all"),
     }
-    if method not in ("auto", "dual", chosen, FAMILIES[chosen]):
+    if method not in ("auto", "dual", "quadratic", chosen, FAMILIES[chosen]):
         asked = {part: whole for whole, part in FAMILIES.items()}.get(method, method)
         raise InputError(f'method="{method}" does not apply to this network: {other[asked]}; use "{chosen}"')
     reasons = {name: why for name, why in other.items() if name != chosen}

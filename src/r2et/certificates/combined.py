@@ -9,6 +9,7 @@ from torch import Tensor
 from r2et.certificates.deterministic import deterministic_radii
 from r2et.certificates.dual import dual_radii, radii_among, why_not_dual
 from r2et.certificates.piecewise import piecewise_radii
+from r2et.certificates.quadratic import quadratic_at, quadratic_radii, why_not_quadratic
 from r2et.enclosure.feature_pairs import first_order_radii
 from r2et.enclosure.network import Network
 from r2et.enclosure.problems import Problem
@@ -17,7 +18,7 @@ from r2et.explainers import Explainer
 
 #: what bounds functionals on growing balls, by the name of each
 ENCLOSURES = {"integral": deterministic_radii, "intervals": piecewise_radii}
-#: what each family of certificates consists of, beside the dual bound
+#: what each family of certificates consists of, beside the dual or the quadratic bound
 FAMILIES = {"deterministic": "integral", "piecewise": "intervals"}
 #: cuts of a ball that the dual bound may make for each functional at given radii; a search makes none
 BUDGET = 2
@@ -28,7 +29,7 @@ class Combined:
     """Which bounds take part, and how much they may cost.
 
     Attributes:
-        parts: "integral" or "intervals", and "dual"; the larger radius counts.
+        parts: "integral" or "intervals", and "dual" or "quadratic"; the larger radius counts.
         radii: at which the list is bounded; None = the radii themselves are looked for.
         budget: cuts of a ball for each functional that the dual bound leaves open.
     """
@@ -49,8 +50,18 @@ class Combined:
             first = torch.where(first.isfinite(), first, 1.0)
             known = torch.zeros_like(pairs.values)
             return dual_radii(attributions, pairs, known, budget=self.budget, around=first)
+        if self.parts[-1] == "quadratic":
+            return self._quadratic(problem)
         known = ENCLOSURES[self.parts[0]](attributions, pairs)
         return dual_radii(attributions, pairs, known, budget=self.budget) if "dual" in self.parts else known
+
+    def _quadratic(self, problem: Problem) -> Tensor:
+        attributions, pairs = problem.attributions, problem.pairs
+        alone = len(self.parts) == 1
+        known = torch.zeros_like(pairs.values) if alone else ENCLOSURES[self.parts[0]](attributions, pairs)
+        if self.radii is None:
+            return quadratic_radii(attributions, pairs, known, every=alone)
+        return quadratic_at(attributions, pairs, known, self.radii, every=alone)
 
     def limits(self, problem: Problem, refuted_at: Tensor | None = None) -> Tensor:
         """Radii below which at most 0, 1, ... k - 1 features are displaced, (N, k)."""
@@ -77,13 +88,16 @@ def combined(
     networks, and wherever the score itself bends, as log-odds of more than two classes do.
     """
     obstacle = why_not_dual(network, explainer)
-    if method == "dual" and obstacle is not None:
-        raise InputError(f'method="dual" does not apply: {obstacle}; use "{family}"')
+    obstacles = {"dual": obstacle, "quadratic": why_not_quadratic(network, explainer)}
+    if obstacles.get(method) is not None:
+        raise InputError(f'method="{method}" does not apply: {obstacles[method]}; use "{family}"')
     asked = None if radii is None else tuple(float(radius) for radius in radii)
     if method in ENCLOSURES:
         parts: tuple[str, ...] = (method,)
-    elif method == "dual":
-        parts = ("dual",)
+    elif method in obstacles:
+        parts = (method,)
+    elif obstacles["quadratic"] is None:
+        parts = (FAMILIES[family], "quadratic")
     elif obstacle is not None or (method == "auto" and not _pays(network, explainer, family, asked)):
         parts = (FAMILIES[family],)
     else:

@@ -31,7 +31,7 @@ from r2et.errors import InputError
 from r2et.progress import progress_bar
 
 COMMAND = "python -m benchmarks.soundness --output benchmarks/results/soundness.json"
-ROWS, BLOCK = 20, 20
+ROWS, BLOCK = 20, 10
 #: methods that have nothing to do with this: other explanations, and estimates
 ELSEWHERE = ("smoothing", "first-order")
 #: of how many networks one has certificates that are wrong on purpose

@@ -20,27 +20,31 @@ COARSE = 2
 TOO_LARGE = 1.01
 
 
-def left_ends(network: Any, x: Tensor, head: Any, times: Tensor, *options: bool) -> Any:
+def left_ends(network: Any, x: Tensor, head: Any, times: Tensor, *given: bool, **named: bool) -> Any:
     """Each step is enclosed on the ball at its start."""
-    return march(network, x, head, torch.cat([torch.zeros_like(times[:, :1]), times[:, :-1]], 1), *options)
+    return march(network, x, head, torch.cat([torch.zeros_like(times[:, :1]), times[:, :-1]], 1), *given, **named)
 
 
-def without_first_layer(network: Any, x: Tensor, head: Any, times: Tensor, *options: bool) -> Iterator[Any]:
+def without_first_layer(
+    network: Any, x: Tensor, head: Any, times: Tensor, *given: bool, **named: bool
+) -> Iterator[Any]:
     """The curvature of the first layer is forgotten."""
-    for ball in march(network, x, head, times, *options):
+    for ball in march(network, x, head, times, *given, **named):
         none = Box.point(torch.zeros_like(ball.bends[0].center))
         yield replace(ball, bends=[none, *ball.bends[1:]])
 
 
-def without_softmax(network: Any, x: Tensor, head: Any, times: Tensor, *options: bool) -> Iterator[Any]:
+def without_softmax(
+    network: Any, x: Tensor, head: Any, times: Tensor, *given: bool, **named: bool
+) -> Iterator[Any]:
     """The second derivative of the log-odds by the logits is forgotten."""
-    for ball in march(network, x, head, times, *options):
+    for ball in march(network, x, head, times, *given, **named):
         yield replace(ball, weights=None)
 
 
-def half_the_ball(network: Any, x: Tensor, head: Any, times: Tensor, *options: bool) -> Any:
+def half_the_ball(network: Any, x: Tensor, head: Any, times: Tensor, *given: bool, **named: bool) -> Any:
     """Enclosures on balls of half the radius."""
-    return march(network, x, head, times / 2, *options)
+    return march(network, x, head, times / 2, *given, **named)
 
 
 def _marching(march_wrongly: Callable[..., Any], *, coarse: bool = False) -> Wrong:

@@ -175,7 +175,7 @@ def drawn(seed: int, rows: int, kind: str | None = None, trait: str | None = Non
     ranked = len(columns) if isinstance(explainer, ColumnEffects) else n
     k, place = _list(draw, ranked)
     dtype = draw.choice((torch.float64, torch.float64, torch.float32))
-    fixed = draw.random() < (0.3 if classes == 2 else 0.7)
+    fixed = draw.random() < (0.6 if classes == 2 else 0.85)
     target = torch.full((rows,), draw.randrange(classes)) if fixed else None
     labels = {
         "network": kind,

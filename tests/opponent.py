@@ -25,6 +25,8 @@ TRAINING_ROWS, AT_THE_INPUT, MOMENTUM, MARGIN, REST = 16, 6, 0.3, 0.02, 0.1
 HOP_NOISE, HOP_SCALES = 0.3, (0.3, 0.6, 0.15, 1.0)
 #: rows that are searched at the same time: what they need stays in the cache of a processor
 ROWS_TOGETHER = 40
+#: of one ball for all rows, or of a ball for each of them (N,)
+Radius = float | Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,12 +141,12 @@ class Verdict:
     """The worst inputs found inside a ball.
 
     Args:
-        radius: of the ball.
+        radius: of the ball, or of the ball of each row (N,).
         x: inputs (N, n), float64; the original where nothing was displaced.
         precision: P@k (N,).
     """
 
-    radius: float
+    radius: Radius
     x: Tensor
     precision: Tensor
 
@@ -154,7 +156,7 @@ def judge(
     x: Tensor,
     train: Tensor,
     *,
-    radii: Sequence[float],
+    radii: Sequence[Radius],
     effort: Effort,
     groups: Sequence[Sequence[int]] = (),
 ) -> list[Verdict]:
@@ -164,20 +166,30 @@ def judge(
         module: Linear, ReLU or Softplus, Linear.
         x: inputs (N, n).
         train: rows (M, n) towards which 16 of the restarts begin.
-        radii: of L2 balls, in increasing order; what is found in one counts in the ones after it.
+        radii: of L2 balls, one for all rows or one for each (N,), in increasing order; what is found in one counts
+            in the ones after it.
         effort: k, seed, restarts, steps, hops.
         groups: features whose sum stays as it is, two or more each.
     """
     net = Net.of(module).without_sum_gauge(groups)
     inputs, towards = x.detach().double(), train.detach().double()
     parts = [
-        _Search(net, part, towards, groups, replace(effort, seed=effort.seed * 100_003 + number)).verdicts(radii)
+        _Search(net, part, towards, groups, replace(effort, seed=effort.seed * 100_003 + number)).verdicts(
+            [_of_part(radius, number) for radius in radii]
+        )
         for number, part in enumerate(inputs.split(ROWS_TOGETHER))
     ]
     return [
         Verdict(radius, torch.cat([v.x for v in verdicts]), torch.cat([v.precision for v in verdicts]))
         for radius, *verdicts in zip(radii, *parts, strict=True)
     ]
+
+
+def _of_part(radius: Radius, number: int) -> Radius:
+    """The radius for a part of the rows, (M, 1, 1) where rows have their own."""
+    if isinstance(radius, float):
+        return radius
+    return torch.as_tensor(radius, dtype=torch.float64).split(ROWS_TOGETHER)[number][:, None, None]
 
 
 class _Search:
@@ -202,7 +214,7 @@ class _Search:
         self.uniform = (number % 2 == 0)[:, None]
         self.schedule = number // 2 % len(GUIDES)
 
-    def verdicts(self, radii: Sequence[float]) -> Iterator[Verdict]:
+    def verdicts(self, radii: Sequence[Radius]) -> Iterator[Verdict]:
         for radius in radii:
             self.round(self.starts(radius), radius, 1.0)
             for hop in range(self.effort.hops):
@@ -217,7 +229,7 @@ class _Search:
     def lengths(self, *shape: int) -> Tensor:
         return torch.rand(*shape, 1, generator=self.generator, dtype=torch.float64)
 
-    def starts(self, radius: float) -> Tensor:
+    def starts(self, radius: Radius) -> Tensor:
         """At x, in the ball, on the sphere and at projected training rows."""
         (rows, n), restarts = self.x.shape, self.effort.restarts
         towards, still = min(TRAINING_ROWS, restarts // 4), min(AT_THE_INPUT, restarts // 4)
@@ -231,17 +243,18 @@ class _Search:
         delta[:, still + drawn :] = self.train[chosen] - self.x[:, None]
         return delta
 
-    def hop(self, radius: float) -> Tensor:
+    def hop(self, radius: Radius) -> Tensor:
         """Around the best point of each row."""
         (rows, n), restarts = self.x.shape, self.effort.hop_restarts
         length = HOP_NOISE * radius * self.lengths(rows, restarts)
         return self.delta[:, None] + length * self.directions(rows, restarts, n)
 
-    def round(self, delta: Tensor, radius: float, scale: float) -> None:
+    def round(self, delta: Tensor, radius: Radius, scale: float) -> None:
         """All steps of all restarts from delta, for the rows that have something left to lose."""
         left = (self.displaced < self.effort.k).nonzero().squeeze(1)
         if not len(left):
             return
+        radius = radius[left] if isinstance(radius, Tensor) else radius
         ball = _Ball(self, left, delta.shape[1])
         order = self.order[left, None].expand(len(left), *delta.shape[1:])
         delta, steps = delta[left].gather(-1, order), self.effort.steps
@@ -250,7 +263,7 @@ class _Search:
             delta = into_ball(delta, radius)
             velocity = velocity.mul_(MOMENTUM).add_(unit(ball.look(delta, self.guide(step, delta.shape[1]))))
             length = scale * radius / 2 * (1 + math.cos(math.pi * step / steps)) / 2
-            delta = delta.sub_(unit(velocity), alpha=length)
+            delta = delta.sub_(unit(velocity).mul_(length))
         ball.look(into_ball(delta, radius), None)
         self.displaced[left] = ball.displaced
         self.delta[left] = torch.zeros_like(ball.best).scatter_(-1, self.order[left], ball.best)
@@ -357,7 +370,7 @@ def unit(x: Tensor) -> Tensor:
     return x / x.norm(dim=-1, keepdim=True).clamp(min=1e-300)
 
 
-def into_ball(delta: Tensor, radius: float) -> Tensor:
+def into_ball(delta: Tensor, radius: Radius) -> Tensor:
     """The nearest vectors (..., n) of a length of at most the radius."""
     # a little less: the length of what was added to x and subtracted again is rounded
     return delta * (radius * (1 - 1e-12) / delta.norm(dim=-1, keepdim=True).clamp(min=1e-300)).clamp(max=1.0)

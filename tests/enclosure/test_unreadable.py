@@ -180,3 +180,35 @@ def test_weights_whose_squares_vanish_are_an_error():
     model[0].weight.data[2] *= 1e-165
     with pytest.raises(ModelError, match="that their squares vanish"):
         extract(model, torch.Size([6]))
+
+
+class Sharper(torch.autograd.Function):
+    """ReLU, with the slope of ReLU up to 1.5 and another one beyond: around small inputs they are the same."""
+
+    @staticmethod
+    def forward(ctx, z):
+        ctx.save_for_backward(z)
+        return torch.relu(z)
+
+    @staticmethod
+    def backward(ctx, slope):
+        (z,) = ctx.saved_tensors
+        return slope * (z > 0) * torch.where(z > 1.5, 5.0, 1.0)
+
+
+class SharperReLU(nn.ReLU):
+    def forward(self, z):
+        return Sharper.apply(z)
+
+
+@pytest.mark.parametrize("layer", ["a layer", "a call"])
+def test_a_backward_pass_that_somebody_wrote_is_refused(layer):
+    """What is read has the slopes of ReLU: those of the model at x, and others inside of the radius."""
+    model = (
+        sandwich(SharperReLU())
+        if layer == "a layer"
+        else Written(lambda m, x: m.last(Sharper.apply(m.first(x))), **layers())
+    )
+    x = 0.1 * torch.randn(3, 6, generator=torch.Generator().manual_seed(0))
+    with pytest.raises(ModelError, match=r"the backward pass of Sharper, a torch\.autograd\.Function"):
+        certify(model, x, 2)

@@ -15,6 +15,7 @@ from r2et.enclosure.reading import extract
 from r2et.enclosure.size import Size
 from r2et.errors import ModelError
 from r2et.explainers import ColumnEffects, Explainer, Gradient, GradientTimesInput, SmoothGrad
+from r2et.numerics.autograd import forward, written_backwards
 from r2et.numerics.memory import at_once
 from r2et.numerics.modes import copied
 from r2et.numerics.values import check_k
@@ -90,6 +91,7 @@ class Reading:
         for parameter in exact.parameters():
             parameter.requires_grad_(False)
         network = extract(exact, x.shape[1:])
+        _check_backward(exact, x)
         if isinstance(explainer, ColumnEffects):
             # between two values of a discrete column there is no row to compare
             numbers = explainer.columns.continuous.to(x.device)
@@ -192,3 +194,13 @@ class Reading:
                 f'{read[0].tolist()}: its forward depends on more than they show; use method="smoothing"'
             )
         return read, real
+
+
+def _check_backward(model: nn.Module, x: Tensor) -> None:
+    """Raise if the model has slopes of its own: they may be those of its layers at x, and others elsewhere."""
+    written = written_backwards(forward(model, x[:1].double())[1])
+    if written:
+        raise ModelError(
+            f"{type(model).__name__} has the backward pass of {written[0]}, a torch.autograd.Function: what is "
+            'explained is not the derivative of its layers, which is what is enclosed; use method="smoothing"'
+        )

@@ -68,3 +68,31 @@ def unit(vectors: Tensor) -> Tensor:
     flat = flat / torch.where(finite, largest, 1.0).clamp_min(tiny)
     length: Tensor = torch.linalg.vector_norm(flat, dim=1, keepdim=True)
     return (flat / length.clamp_min(tiny)).reshape(vectors.shape)
+
+
+def written_backwards(output: Tensor) -> list[str]:
+    """The names of classes of `torch.autograd.Function` on the way to a tensor: their slopes may be any.
+
+    >>> class Double(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return 2 * x
+    ...     @staticmethod
+    ...     def backward(ctx, slope):
+    ...         return 3 * slope
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> written_backwards(Double.apply(x).sum()), written_backwards((2 * x).sum())
+    (['Double'], [])
+    """
+    found: dict[str, None] = {}
+    seen = set()
+    left = [output.grad_fn]
+    while left:
+        step = left.pop()
+        if step is None or step in seen:
+            continue
+        seen.add(step)
+        if isinstance(step, torch.autograd.function.BackwardCFunction):
+            found[type(step).__name__.removesuffix("Backward")] = None
+        left += [before for before, _ in step.next_functions]
+    return list(found)

@@ -1,5 +1,7 @@
 """The exact certificate of additive scores: the attribution of a column depends on this column alone."""
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -10,6 +12,7 @@ from r2et.enclosure.additive import slopes_at, tables
 from r2et.enclosure.feature_pairs import TIE
 from r2et.enclosure.network import ROUNDING, Network
 from r2et.enclosure.problems import Problem
+from r2et.enclosure.shapes import COARSE, FINE, Grading
 from r2et.enclosure.tables import Tables
 from r2et.errors import ModelError
 from r2et.explainers import ColumnEffects, Explainer
@@ -18,6 +21,8 @@ from r2et.explainers import ColumnEffects, Explainer
 ENTRIES_AT_ONCE = 2**19
 #: farther than that, differences of scores are made of rounding
 FARTHEST = 1e6
+#: a radius is close if something longer by this share changes the list
+LOOSE = 3e-5
 
 
 class AdditiveLimits:
@@ -30,7 +35,7 @@ class AdditiveLimits:
 
     def __init__(self, network: Network, explainer: Explainer) -> None:
         self.network, self.explainer = network, explainer
-        self._tables: dict[tuple[float, ...], Tables | None] = {}
+        self._tables: dict[tuple[Grading, tuple[float, ...]], Tables | None] = {}
 
     def __call__(self, problem: Problem) -> Tensor:
         """Radii below which at most 0, 1, ... k - 1 columns are displaced, (N, k)."""
@@ -42,15 +47,37 @@ class AdditiveLimits:
         directions, which = torch.where(opposite.unsqueeze(1), -rows, rows).unique(dim=0, return_inverse=True)
         for number, direction in enumerate(directions):
             own = (which == number).nonzero().flatten()
-            table = self._of(direction)
-            for part in own.split(_rows_at_once(problem, table)):
-                limits[part] = self._limits(problem, table, part, blur[part], opposite[part])
+            for part in own.split(_rows_at_once(problem)):
+                some = _Rows(part, direction, blur[part], opposite[part])
+                limits[part] = self._closest(problem, some)
         return limits
 
-    def _of(self, direction: Tensor) -> Tables | None:
-        key = tuple(direction.tolist())
+    def _closest(self, problem: Problem, rows: "_Rows") -> Tensor:
+        """Limits (N, k), by finer tables where coarse ones leave the radius open."""
+        limits, steps = self._limits(problem, rows, COARSE)
+        loose = self._loose(problem, rows, limits[:, 0], steps)
+        if len(loose):
+            finer, _ = self._limits(problem, rows.only(loose), FINE)
+            limits[loose] = torch.maximum(limits[loose], finer)
+        return limits
+
+    def _loose(self, problem: Problem, rows: "_Rows", radius: Tensor, steps: Tensor) -> Tensor:
+        """Rows for which a perturbation (N, n) that is hardly longer than the radius does not change the list."""
+        attributions, number = problem.attributions, rows.number
+        x = attributions.x[number] + (1 + LOOSE) * steps
+        moved, _, _ = slopes_at(self.network, x, attributions.head.rows[number, 0])
+        if isinstance(self.explainer, ColumnEffects):
+            moved = self._by_columns(moved, attributions.values[number])
+        pairs = problem.pairs.only(number)
+        others = moved.abs() if pairs.both else moved
+        changed = (pairs.sign * moved.gather(1, pairs.top)).amin(1) <= others.gather(1, pairs.rest).amax(1)
+        close = changed & (steps.norm(dim=1) <= (1 + LOOSE) * radius)
+        return (~close & (radius > 0) & radius.isfinite()).nonzero().flatten()
+
+    def _of(self, direction: Tensor, grading: Grading) -> Tables | None:
+        key = grading, tuple(direction.tolist())
         if key not in self._tables:
-            self._tables[key] = tables(self.network, direction)
+            self._tables[key] = tables(self.network, direction, grading=grading)
         return self._tables[key]
 
     def _checked(self, problem: Problem, rows: Tensor) -> Tensor:
@@ -80,29 +107,50 @@ class AdditiveLimits:
         owner = columns.owner.to(slopes.device)[numbers]
         return others.expand(-1, len(columns)).index_copy(1, owner, slopes[:, numbers])
 
-    def _limits(
-        self, problem: Problem, table: Tables | None, rows: Tensor, blur: Tensor, opposite: Tensor
-    ) -> Tensor:
-        attributions, pairs = problem.attributions, problem.pairs.only(rows)
-        lists = Lists.of(pairs, attributions.values[rows], blur, opposite)
-        x = attributions.x[rows]
-        features = torch.zeros(0, dtype=torch.int64, device=x.device) if table is None else table.features
-        owner = features
+    def _limits(self, problem: Problem, rows: "_Rows", grading: Grading) -> tuple[Tensor, Tensor]:
+        """Limits (N, k), and perturbations (N, n) that change lists, as far as tables tell."""
+        attributions, pairs = problem.attributions, problem.pairs.only(rows.number)
+        lists = Lists.of(pairs, attributions.values[rows.number], rows.blur, rows.opposite)
+        x, table = attributions.x[rows.number], self._of(rows.direction, grading)
+        if table is None:
+            return limits_of(lists, lists.frozen())[0], torch.zeros_like(x)
+        owner = table.features
         if isinstance(self.explainer, ColumnEffects):
-            owner = self.explainer.columns.owner.to(features.device)[features]
-        limits = limits_of(lists, lists.moves(table, x[:, features], owner))
-        if isinstance(self.explainer, ColumnEffects) and table is not None:
+            owner = self.explainer.columns.owner.to(owner.device)[owner]
+        limits, steps = limits_of(lists, lists.moves(table, x[:, table.features], owner))
+        if isinstance(self.explainer, ColumnEffects):
             limits = limits.clamp_max(FARTHEST)
-        return limits
+        return limits, torch.zeros_like(x).index_copy(1, table.features, steps)
 
 
-def limits_of(lists: Lists, moves: Moves) -> Tensor:
-    """Radii below which at most 0, 1, ... k - 1 columns are displaced, (N, k)."""
-    squares = squared_limits(lists, moves).nan_to_num(nan=0.0, posinf=torch.inf)
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of a problem that share a table.
+
+    Attributes:
+        number: in the problem, (N,).
+        direction: of whose slopes the table is, (C,).
+        blur: what rounding may have made of attributions, (N, columns).
+        opposite: whether attributions are the negatives of these slopes, bool (N,).
+    """
+
+    number: Tensor
+    direction: Tensor
+    blur: Tensor
+    opposite: Tensor
+
+    def only(self, rows: Tensor) -> "_Rows":
+        """Some of them."""
+        return _Rows(self.number[rows], self.direction, self.blur[rows], self.opposite[rows])
+
+
+def limits_of(lists: Lists, moves: Moves) -> tuple[Tensor, Tensor]:
+    """Radii below which at most 0, 1, ... k - 1 columns are displaced, (N, k), and the moves (N, m) that end this."""
+    squares, level = squared_limits(lists, moves)
     # whoever displaces more has displaced fewer
-    limits = squares.sqrt().cummax(1).values * (1 - INFLATION)
+    limits = squares.nan_to_num(nan=0.0, posinf=torch.inf).sqrt().cummax(1).values * (1 - INFLATION)
     never = limits.new_full((len(limits), lists.top.shape[1] - lists.most), torch.inf)
-    return torch.cat([limits, never], 1)
+    return torch.cat([limits, never], 1), moves.cheapest(level)
 
 
 def _opposite(rows: Tensor) -> Tensor:
@@ -111,7 +159,7 @@ def _opposite(rows: Tensor) -> Tensor:
     return rows.gather(1, first).squeeze(1) < 0
 
 
-def _rows_at_once(problem: Problem, table: Tables | None) -> int:
+def _rows_at_once(problem: Problem) -> int:
     pairs = problem.pairs
     levels = 2 * FIRST * min(pairs.top.shape[1], pairs.rest.shape[1])
-    return 4096 if table is None else max(1, ENTRIES_AT_ONCE // (len(table.features) * levels))
+    return max(1, ENTRIES_AT_ONCE // (problem.attributions.x.shape[1] * levels))

@@ -49,6 +49,20 @@ class Moves:
         member = self.member[rows] if columns is None else self.member[rows.unsqueeze(1), columns]
         return Moves(member, (members, others), tuple(side.at(rows, columns) for side in self.sides))
 
+    def cheapest(self, level: Tensor) -> Tensor:
+        """How the cheapest member and the cheapest other get to a threshold (N,), (N, m); what is free stays."""
+        steps = torch.zeros_like(self.member, dtype=level.dtype)
+        if not self.sides:
+            return steps
+        wanted = torch.where(self.member, level.unsqueeze(1), -level.unsqueeze(1))[..., None, None]
+        right, left = (side.reached(wanted).distance[..., 0, 0] for side in self.sides)
+        nearest, ends = torch.minimum(right, left), (level.unsqueeze(1), -level.unsqueeze(1))
+        for among, still, end in zip((self.member, ~self.member), self.still, ends, strict=True):
+            least, place = nearest.masked_fill(~among, torch.inf).min(1, keepdim=True)
+            least = torch.where((still[:, :1] <= end) | least.isinf(), 0.0, least)
+            steps.scatter_add_(1, place, torch.where((right <= left).gather(1, place), least, -least))
+        return steps
+
     def prices(self, levels: Tensor) -> Prices:
         """Of thresholds between levels (N, P, S + 1), in increasing order."""
         among = self.member[..., None, None]

@@ -77,10 +77,13 @@ class Lists:
         """How many columns a list can lose."""
         return min(self.top.shape[1], self.rest.shape[1])
 
-    def moves(self, table: Tables | None, x: Tensor, owner: Tensor) -> "Moves":
+    def frozen(self) -> Moves:
+        """Nothing happens to them."""
+        nothing = torch.zeros(0, dtype=torch.int64, device=self.member.device)
+        return Moves(self.member[:, :0], self._still(nothing), ())
+
+    def moves(self, table: Tables, x: Tensor, owner: Tensor) -> Moves:
         """What may happen to them: features x (N, m) of a table move, of which each is that of a column (m,)."""
-        if table is None:
-            return Moves(self.member[:, :0], self._still(owner), ())
         kind, member, worth = self.kind[:, owner], self.member[:, owner], self.worth[:, owner]
         worth = torch.where(member, worth, -worth)
         sides = (Passages.of(table, x, kind, worth), Passages.of(table.mirrored, -x, kind, worth))
@@ -99,6 +102,28 @@ class Lists:
         return members.sort(1).values, others.sort(1).values
 
 
+class _Best(NamedTuple):
+    """The cheapest threshold that was seen, and what it costs, each (N,)."""
+
+    cost: Tensor
+    level: Tensor
+
+    @staticmethod
+    def of(costs: Tensor, levels: Tensor) -> "_Best":
+        """Of levels (N, ...) with their costs (N, T)."""
+        cost, place = costs.min(1, keepdim=True)
+        return _Best(cost.squeeze(1), levels.flatten(1).gather(1, place).squeeze(1))
+
+    def or_(self, other: "_Best") -> "_Best":
+        """The cheaper one of both, row by row."""
+        better = other.cost < self.cost
+        return _Best(*(torch.where(better, theirs, own) for own, theirs in zip(self, other, strict=True)))
+
+    def of_rows(self, rows: Tensor) -> "_Best":
+        """Of some rows."""
+        return _Best(self.cost[rows], self.level[rows])
+
+
 class _Cells(NamedTuple):
     """Cells of thresholds, where they begin and end, and what they cost at least, each (N, T)."""
 
@@ -110,8 +135,8 @@ class _Cells(NamedTuple):
         """Those of some rows."""
         return _Cells(*(entry[rows] for entry in self))
 
-    def cut(self, moves: Moves, q: Tensor, count: int) -> tuple["_Cells", Tensor]:
-        """The cheapest of them in `PARTS` parts each, with all others, and the cheapest threshold seen, (N,)."""
+    def cut(self, moves: Moves, q: Tensor, count: int) -> tuple["_Cells", _Best]:
+        """The cheapest of them in `PARTS` parts each, with all others, and the cheapest threshold seen."""
         cheapest = self.costs.topk(min(count, self.costs.shape[1]), largest=False).indices
         left, right = self.begin.gather(1, cheapest).unsqueeze(2), self.end.gather(1, cheapest).unsqueeze(2)
         shares = torch.linspace(0, 1, PARTS + 1, dtype=left.dtype, device=left.device)
@@ -120,11 +145,15 @@ class _Cells(NamedTuple):
         inside, there = costs(moves, moves.prices(levels), levels, q)
         parts = _Cells(levels[..., :-1].flatten(1), levels[..., 1:].flatten(1), inside[:, 0])
         rest = self._replace(costs=self.costs.scatter(1, cheapest, torch.inf))
-        return _Cells(*(torch.cat(both, 1) for both in zip(rest, parts, strict=True))), there[:, 0].amin(1)
+        return _Cells(*(torch.cat(both, 1) for both in zip(rest, parts, strict=True))), _Best.of(there[:, 0], levels)
 
 
-def squared_limits(lists: Lists, moves: Moves) -> Tensor:
-    """Lower bounds of the squared length that displaces q = 1..most columns, (N, most)."""
+def squared_limits(lists: Lists, moves: Moves) -> tuple[Tensor, Tensor]:
+    """Lower bounds of the squared length that displaces q = 1..most columns, and a threshold for the first of them.
+
+    Returns:
+        (N, most) and (N,).
+    """
     weakest, strongest = lists.thresholds()
     # the threshold of the cheapest change of q columns is between the q-th of these and the q-th of those
     breaks = torch.cat([weakest, strongest], 1).sort(1).values
@@ -134,33 +163,34 @@ def squared_limits(lists: Lists, moves: Moves) -> Tensor:
     q = torch.arange(1, lists.most + 1, device=breaks.device).unsqueeze(1)
     prices = moves.prices(levels.unsqueeze(1))
     inside, there = costs(moves, prices, levels.unsqueeze(1), q)
-    least, bounds = prices.least(), []
+    least, bounds, thresholds = prices.least(), [], []
     for number in range(lists.most):
         cells = _Cells(levels[:, :-1], levels[:, 1:], inside[:, number])
-        effort = WHOLE if number == 0 else PART
-        bounds.append(_refined(moves, cells, there[:, number].amin(1), least, q[number : number + 1], effort))
+        best = _Best.of(there[:, number], levels)
+        found, best = _refined(moves, cells, best, least, q[number : number + 1])
+        bounds.append(found)
+        thresholds.append(best.level)
     # where nothing has to move
-    return torch.where(strongest < weakest, torch.stack(bounds, 1), 0.0)
+    return torch.where(strongest < weakest, torch.stack(bounds, 1), 0.0), thresholds[0]
 
 
-def _refined(
-    moves: Moves, cells: _Cells, reached: Tensor, least: Tensor, q: Tensor, effort: Effort
-) -> Tensor:
-    """The bound for q columns, (N,): cells of rows for which it is not yet close are cut again and again.
+def _refined(moves: Moves, cells: _Cells, best: _Best, least: Tensor, q: Tensor) -> tuple[Tensor, _Best]:
+    """The bound for q columns, (N,): of rows for which it is not yet close the cheapest cells are cut.
 
     Args:
         moves: of columns.
         cells: of thresholds.
-        reached: what some threshold costs, (N,).
+        best: what some threshold costs.
         least: what columns cost at least on each cell, (N, m, T).
         q: (1, 1).
-        effort: when to end.
     """
-    found = torch.minimum(cells.costs.amin(1), reached)
-    rows = (found < (1 - effort.close) * reached).nonzero().flatten()
+    effort = WHOLE if int(q) == 1 else PART
+    found = torch.minimum(cells.costs.amin(1), best.cost)
+    rows = (found < (1 - effort.close) * best.cost).nonzero().flatten()
     if not len(rows):
-        return found
-    matter = _columns_that_matter(least[rows], cells.costs[rows], reached[rows])
+        return found, best
+    best = _Best(*(part.clone() for part in best))
+    matter = _columns_that_matter(least[rows], cells.costs[rows], best.cost[rows])
     many = matter.sum(1)
     typical = int(many.double().quantile(TYPICAL))
     for some, count in ((many <= typical, typical), (many > typical, least.shape[1])):
@@ -168,9 +198,10 @@ def _refined(
         if not len(own):
             continue
         columns = matter[some].to(torch.uint8).topk(count).indices if count < least.shape[1] else None
-        part = moves.at(own, columns)
-        found[own] = _cut_until_close(part, cells.of_rows(own), reached[own], q, effort)
-    return found
+        task = _Task(moves.at(own, columns), cells.of_rows(own), best.of_rows(own), q)
+        found[own], better = task.done(effort)
+        best.cost[own], best.level[own] = better
+    return found, best
 
 
 def _columns_that_matter(least: Tensor, costs: Tensor, reached: Tensor) -> Tensor:
@@ -179,17 +210,32 @@ def _columns_that_matter(least: Tensor, costs: Tensor, reached: Tensor) -> Tenso
     return ((least < reached[:, None, None]) & open_).any(2)
 
 
-def _cut_until_close(moves: Moves, cells: _Cells, reached: Tensor, q: Tensor, effort: Effort) -> Tensor:
-    """The bound for q columns, (N,): the cheapest cells are cut, of rows for which that is not yet close enough."""
-    found = torch.zeros_like(reached)
-    rows = torch.arange(len(found), device=found.device)
-    for _ in range(effort.rounds):
-        cells, there = cells.cut(moves, q, effort.kept)
-        reached = torch.minimum(reached, there)
-        found[rows] = torch.minimum(cells.costs.amin(1), reached)
-        open_ = found[rows] < (1 - effort.close) * reached
-        if not open_.any():
-            break
-        if not open_.all():
-            rows, reached, cells, moves = rows[open_], reached[open_], cells.of_rows(open_), moves.at(open_)
-    return found
+@dataclass(frozen=True)
+class _Task:
+    """Rows whose cells of thresholds are to be cut."""
+
+    moves: Moves
+    cells: _Cells
+    best: _Best
+    q: Tensor
+
+    def at(self, rows: Tensor) -> "_Task":
+        """Of some rows."""
+        return _Task(self.moves.at(rows), self.cells.of_rows(rows), self.best.of_rows(rows), self.q)
+
+    def done(self, effort: Effort) -> tuple[Tensor, _Best]:
+        """The bound, (N,), and the cheapest threshold: a row is left when its bound is close to that."""
+        found = torch.zeros_like(self.best.cost)
+        cost, level = torch.zeros_like(found), torch.zeros_like(found)
+        rows, task = torch.arange(len(found), device=found.device), self
+        for _ in range(effort.rounds):
+            cells, best = task.cells.cut(task.moves, self.q, effort.kept)
+            best = task.best.or_(best)
+            found[rows], cost[rows], level[rows] = torch.minimum(cells.costs.amin(1), best.cost), *best
+            open_ = (found[rows] < (1 - effort.close) * best.cost).nonzero().flatten()
+            task = _Task(task.moves, cells, best, self.q)
+            if not len(open_):
+                break
+            if len(open_) < len(rows):
+                rows, task = rows[open_], task.at(open_)
+        return found, _Best(cost, level)

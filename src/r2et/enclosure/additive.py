@@ -8,7 +8,7 @@ from torch import Tensor
 
 from r2et.enclosure.activations import Softplus
 from r2et.enclosure.network import INPUT, ROUNDING, SMALLEST, Network
-from r2et.enclosure.shapes import Shape
+from r2et.enclosure.shapes import COARSE, Grading, Shape
 from r2et.enclosure.tables import Tables
 from r2et.explainers import ColumnEffects, Explainer, Gradient
 
@@ -55,7 +55,9 @@ def slopes_at(network: Network, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor
     return gradient, ROUNDING * sizes + SMALLEST, ROUNDING * (rows.abs() * values).sum(1, keepdim=True)
 
 
-def tables(network: Network, direction: Tensor, offsets: Tensor | None = None) -> Tables | None:
+def tables(
+    network: Network, direction: Tensor, offsets: Tensor | None = None, *, grading: Grading = COARSE
+) -> Tables | None:
     """Of the score direction . logits, direction (C,), by the features that may move; None if none does.
 
     Args:
@@ -63,6 +65,7 @@ def tables(network: Network, direction: Tensor, offsets: Tensor | None = None) -
         direction: the score as a combination of logits.
         offsets: None = tables of the slopes by features. Else of what features add to the score, f(x) - offset,
             with an offset for each of them, (n,).
+        grading: how fine they are.
     """
     layer, activation = network.layers[0], network.layers[0].activation
     assert isinstance(activation, Softplus)
@@ -83,4 +86,4 @@ def tables(network: Network, direction: Tensor, offsets: Tensor | None = None) -
             shapes.append(Shape(v, 0.0, size * steep, steep, bias, activation, of_slopes=True))
         else:
             shapes.append(Shape(-float(offsets[feature]), v, size, steep, bias, activation, of_slopes=False))
-    return Tables.of(features, [shape.pieces(shape.edges()) for shape in shapes]) if shapes else None
+    return Tables.of(features, [shape.pieces(shape.edges(grading)) for shape in shapes]) if shapes else None

@@ -15,8 +15,8 @@ from torch import Tensor
 from r2et.enclosure.activations import Softplus, extent
 from r2et.enclosure.network import ROUNDING
 
-#: cells of the longest table, and how close to a function its parabolas need not come, as a share of its size
-CELLS, FINEST = 640, 1e-10
+#: how close to a function its parabolas need not come, as a share of its size
+FINEST = 1e-14
 #: where the first cells of a unit end, in beta (w x + b): beyond the last its slope is as good as constant
 PLACES = (0.0, 2.0, 5.0, 12.0, 40.0)
 #: no edge lies beyond
@@ -25,6 +25,23 @@ FARTHEST = 1e12
 SECANTS = 5
 #: charged for sums of many terms, as a share of the largest they can be
 SUMS = 1e-12
+
+
+class Grading(NamedTuple):
+    """How a table is divided.
+
+    Attributes:
+        cells: how many, about.
+        flat: a function that is this share as steep as where it is steepest counts as flat: flatter parts get no
+            shorter cells.
+    """
+
+    cells: int
+    flat: float
+
+
+#: for all rows, and for those whose list depends on where a curve is nearly flat
+COARSE, FINE = Grading(640, 1e-2), Grading(6000, 1e-5)
 
 
 class Pieces(NamedTuple):
@@ -64,14 +81,18 @@ class Shape:
         """Its values at x (M,)."""
         return self.shift + self.tilt * x + (self._phi(self._arguments(x)) * self.size).sum(1)
 
-    def edges(self) -> Tensor:
+    def edges(self, grading: Grading) -> Tensor:
         """Cells that are short where the second derivative changes, with edges at zeros of the function, (M + 1,)."""
         edges = self._first_edges()
         bends = self.bends(edges)
-        root = ((bends[1] - bends[0]) * edges.diff().square() / 8).nan_to_num(nan=0.0, posinf=1e300) ** (1 / 3)
-        coarsest = float(root.sum()) / max(1, CELLS - len(edges))
+        off = ((bends[1] - bends[0]) * edges.diff().square() / 8).nan_to_num(nan=0.0, posinf=1e300)
+        steep = (self.at(edges).diff() / edges.diff()).abs().nan_to_num(nan=0.0, posinf=0.0)
+        # where a function hardly changes, a small error in it is a large one in where it is at a level
+        steepest = steep.amax().clamp_min(1e-300)
+        root = (off / (steep / steepest + grading.flat)) ** (1 / 3)
+        coarsest = float(root.sum()) / max(1, grading.cells - len(edges))
         finest = (FINEST * self._total()) ** (1 / 3)
-        parts = (root / max(coarsest, finest, 1e-300)).ceil().clamp(1, CELLS).long()
+        parts = (root / max(coarsest, finest, 1e-300)).ceil().clamp(1, grading.cells).long()
         width = edges.diff() / parts
         number = torch.arange(int(parts.sum()), device=edges.device)
         number = number - (parts.cumsum(0) - parts).repeat_interleave(parts)

@@ -12,7 +12,7 @@ from r2et.enclosure.additive import slopes_at, tables
 from r2et.enclosure.feature_pairs import TIE
 from r2et.enclosure.network import ROUNDING, Network
 from r2et.enclosure.problems import Problem
-from r2et.enclosure.shapes import COARSE, FINE, Grading
+from r2et.enclosure.shapes import COARSE, FINER, Grading
 from r2et.enclosure.tables import Tables
 from r2et.errors import ModelError
 from r2et.explainers import ColumnEffects, Explainer
@@ -22,7 +22,9 @@ ENTRIES_AT_ONCE = 2**19
 #: farther than that, differences of scores are made of rounding
 FARTHEST = 1e6
 #: a radius is close if something longer by this share changes the list
-LOOSE = 3e-5
+LOOSE = 5e-5
+#: cells of all columns together, at most, of tables that are finer than those for all rows
+LONGEST = 2**18
 
 
 class AdditiveLimits:
@@ -53,12 +55,17 @@ class AdditiveLimits:
         return limits
 
     def _closest(self, problem: Problem, rows: "_Rows") -> Tensor:
-        """Limits (N, k), by finer tables where coarse ones leave the radius open."""
-        limits, steps = self._limits(problem, rows, COARSE)
+        """Limits (N, k), by finer tables where coarser ones leave the radius open."""
+        table = self._of(rows.direction, COARSE)
+        limits, steps = self._limits(problem, rows, table)
         loose = self._loose(problem, rows, limits[:, 0], steps)
-        if len(loose):
-            finer, _ = self._limits(problem, rows.only(loose), FINE)
+        for grading in FINER:
+            if not len(loose) or table is None or grading.cells * len(table.features) > LONGEST:
+                break
+            finer, steps[loose] = self._limits(problem, rows.only(loose), self._of(rows.direction, grading))
             limits[loose] = torch.maximum(limits[loose], finer)
+            still = self._loose(problem, rows.only(loose), limits[loose, 0], steps[loose])
+            loose = loose[still]
         return limits
 
     def _loose(self, problem: Problem, rows: "_Rows", radius: Tensor, steps: Tensor) -> Tensor:
@@ -107,11 +114,11 @@ class AdditiveLimits:
         owner = columns.owner.to(slopes.device)[numbers]
         return others.expand(-1, len(columns)).index_copy(1, owner, slopes[:, numbers])
 
-    def _limits(self, problem: Problem, rows: "_Rows", grading: Grading) -> tuple[Tensor, Tensor]:
+    def _limits(self, problem: Problem, rows: "_Rows", table: Tables | None) -> tuple[Tensor, Tensor]:
         """Limits (N, k), and perturbations (N, n) that change lists, as far as tables tell."""
         attributions, pairs = problem.attributions, problem.pairs.only(rows.number)
         lists = Lists.of(pairs, attributions.values[rows.number], rows.blur, rows.opposite)
-        x, table = attributions.x[rows.number], self._of(rows.direction, grading)
+        x = attributions.x[rows.number]
         if table is None:
             return limits_of(lists, lists.frozen())[0], torch.zeros_like(x)
         owner = table.features

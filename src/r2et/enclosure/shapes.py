@@ -40,8 +40,8 @@ class Grading(NamedTuple):
     flat: float
 
 
-#: for all rows, and for those whose list depends on where a curve is nearly flat
-COARSE, FINE = Grading(640, 1e-2), Grading(6000, 1e-5)
+#: for all rows, and for those whose lists depend on where a curve is nearly flat
+COARSE, FINER = Grading(1000, 1e-2), (Grading(6000, 1e-5), Grading(30000, 1e-6))
 
 
 class Pieces(NamedTuple):

@@ -145,7 +145,9 @@ class _Cells(NamedTuple):
         inside, there = costs(moves, moves.prices(levels), levels, q)
         parts = _Cells(levels[..., :-1].flatten(1), levels[..., 1:].flatten(1), inside[:, 0])
         rest = self._replace(costs=self.costs.scatter(1, cheapest, torch.inf))
-        return _Cells(*(torch.cat(both, 1) for both in zip(rest, parts, strict=True))), _Best.of(there[:, 0], levels)
+        return _Cells(*(torch.cat(both, 1) for both in zip(rest, parts, strict=True))), _Best.of(
+            there[:, 0], levels
+        )
 
 
 def squared_limits(lists: Lists, moves: Moves) -> tuple[Tensor, Tensor]:

@@ -63,9 +63,7 @@ class Tables:
         value = self.curve[..., VALUE] + along * (self.curve[..., SLOPE] + along * self.curve[..., BEND])
         slope = self.curve[..., SLOPE] + 2 * along * self.curve[..., BEND]
         curve = torch.stack([-other.expand_as(value), value, -slope, self.curve[..., BEND]], -1)
-        return Tables(
-            self.features, -self.end.flip(-1), -self.begin.flip(-1), curve.flip(-2), self.steep.flip(-1)
-        )
+        return Tables(self.features, -self.end.flip(-1), -self.begin.flip(-1), curve.flip(-2), self.steep.flip(-1))
 
     @cached_property
     def _steepest(self) -> tuple[Tensor, Tensor]:
@@ -119,7 +117,8 @@ def lowest(curve: Tensor, begin: Tensor, end: Tensor) -> Tensor:
 
     def at(x: Tensor) -> Tensor:
         along = x - anchor
-        return value + along * (slope + along * bend)
+        # tails are infinitely long
+        return value + along * (slope + torch.where(bend == 0, 0.0, along * bend))
 
     # a line that falls to one side has no smallest value there
     flat = (slope == 0) & (bend == 0)
@@ -127,7 +126,9 @@ def lowest(curve: Tensor, begin: Tensor, end: Tensor) -> Tensor:
     turn = torch.where(bend > 0, anchor - slope / (2 * bend), begin)
     inside = (bend > 0) & (turn > begin) & (turn < end)
     bottom = torch.where(inside, value - slope.square() / (4 * bend), torch.inf)
-    return torch.minimum(torch.minimum(*ends), bottom).nan_to_num(nan=-torch.inf, posinf=torch.inf)
+    return torch.minimum(torch.minimum(*ends), bottom).nan_to_num(
+        nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf
+    )
 
 
 def _padded(values: Tensor, longest: int) -> Tensor:

@@ -89,7 +89,7 @@ def two_columns(seed):
 
 
 def compared(seed, *, rows=6, far=3.0, points=60_001):
-    """Of some rows of a net: certified radii, true ones, and true ones of slopes that rounding may have blurred."""
+    """Certified radii of some rows of a net, true ones, and those of slopes that rounding may have blurred."""
     model, signed = two_columns(seed), seed % 2 == 1
     grid = np.linspace(-2 * far, 2 * far, points)
     step = grid[1] - grid[0]

@@ -78,7 +78,7 @@ class AdditiveLimits:
         pairs = problem.pairs.only(number)
         others = moved.abs() if pairs.both else moved
         changed = (pairs.sign * moved.gather(1, pairs.top)).amin(1) <= others.gather(1, pairs.rest).amax(1)
-        close = changed & (steps.norm(dim=1) <= (1 + LOOSE) * radius)
+        close: Tensor = changed & (steps.norm(dim=1) <= (1 + LOOSE) * radius)
         return (~close & (radius > 0) & radius.isfinite()).nonzero().flatten()
 
     def _of(self, direction: Tensor, grading: Grading) -> Tables | None:
@@ -152,7 +152,7 @@ class _Rows:
 
 
 def limits_of(lists: Lists, moves: Moves) -> tuple[Tensor, Tensor]:
-    """Radii below which at most 0, 1, ... k - 1 columns are displaced, (N, k), and the moves (N, m) that end this."""
+    """Radii below which at most 0, 1, ... k - 1 columns are displaced, (N, k), and moves (N, m) that displace one."""
     squares, level = squared_limits(lists, moves)
     # whoever displaces more has displaced fewer
     limits = squares.nan_to_num(nan=0.0, posinf=torch.inf).sqrt().cummax(1).values * (1 - INFLATION)

@@ -1,7 +1,7 @@
 """The exact certificate of lists by contributions to an additive score: phi_c = f_c(x_c) - mean of f_c over rows.
 
-These are its interventional Shapley values. Like a slope, a contribution depends on its column alone, so the same search
-over thresholds is exact for it, with tables of values instead of slopes. No explainer is built on it yet.
+These are its interventional Shapley values. Like a slope, a contribution depends on its column alone, so the same
+search over thresholds is exact for it, with tables of values instead of slopes. No explainer is built on it yet.
 """
 
 import torch

@@ -1,9 +1,9 @@
 """How many columns a perturbation of a given length can displace from lists, where every column has its own price.
 
-A price is how far a column has to move until a member of the list is at or below a threshold, or another column at
-or above it. q columns are displaced by a perturbation if and only if, for some threshold, it pays for the q cheapest
-members and the q cheapest others; prices are distances, and their squares add up. A lower bound over all thresholds
-is found by cutting their range into cells and looking into the cheapest ones again.
+A price is how far a column has to move until a member of the list is at or below a threshold, or another column
+at or above it. q columns are displaced by a perturbation if and only if, for some threshold, it pays for the q
+cheapest members and the q cheapest others; prices are distances, and their squares add up. A lower bound over all
+thresholds is found by cutting their range into cells and looking into the cheapest ones again.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ TYPICAL = 0.9
 
 
 class Effort(NamedTuple):
-    """How many cells of a row are cut at a time, how often at most, and the share of the truth at which it ends."""
+    """How many cells of a row are cut at a time, how often at most, and how close, as a share, is enough."""
 
     kept: int
     rounds: int
@@ -151,7 +151,7 @@ class _Cells(NamedTuple):
 
 
 def squared_limits(lists: Lists, moves: Moves) -> tuple[Tensor, Tensor]:
-    """Lower bounds of the squared length that displaces q = 1..most columns, and a threshold for the first of them.
+    """Lower bounds of the squared length that displaces q = 1..most columns, and a threshold for q = 1.
 
     Returns:
         (N, most) and (N,).

@@ -1,7 +1,7 @@
 """Networks whose score is a sum over columns, and the tables that enclose what it says of every column.
 
-What column c adds to an additive score is a function of this column alone, f(x) = v x + sum of a sigma(w x + b), and
-so is its slope. Both have tables, which are of the model: all rows share them.
+What column c adds to an additive score is a function of this column alone, f(x) = v x + sum of a sigma(w x + b),
+and so is its slope. Both have tables, which are of the model: all rows share them.
 """
 
 from torch import Tensor

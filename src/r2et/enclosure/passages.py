@@ -96,7 +96,7 @@ class Passages:
         return torch.where(level >= self.rest[which], own, cell)
 
     def affine(self, reached: Reached, gaps: Tensor) -> Tensor:
-        """Where affine functions of the level may end that begin at a distance and are not above those that follow.
+        """Where affine functions of the level may end that begin at a distance and are not above later ones.
 
         Args:
             reached: levels (N, m, P, S + 1), each lower than the one before.
@@ -119,7 +119,7 @@ class Passages:
 
 
 def _to_the_level(curve: Tensor, start: Tensor, level: Tensor) -> tuple[Tensor, Tensor]:
-    """How far from `start` parabolas (..., 4) are at a level (...), 0 if they are below it, and how fast they fall."""
+    """How far from `start` parabolas (..., 4) are at a level (...), 0 if below it, and how fast they fall."""
     anchor, value, slope, bend = curve.unbind(-1)
     along = start - anchor
     above = value + along * (slope + along * bend) - level

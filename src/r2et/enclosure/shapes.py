@@ -1,8 +1,8 @@
-"""Functions of one feature that are sums over units, enclosed between edges by parabolas through their values there.
+"""Functions of one feature that are sums over units, enclosed between edges by parabolas.
 
-On a cell from a to b a function is nowhere below chord - M / 2 (x - a) (b - x) if its second derivative is nowhere above
-M, which is enclosed unit by unit. At the edges that is exact; in between it is as far off as the second derivative
-changes on the cell.
+On a cell from a to b a function is nowhere below chord - M / 2 (x - a) (b - x) if its second derivative is nowhere
+above M, which is enclosed unit by unit. At the edges that is exact; in between it is as far off as the second
+derivative changes on the cell.
 """
 
 import math
@@ -82,7 +82,7 @@ class Shape:
         return self.shift + self.tilt * x + (self._phi(self._arguments(x)) * self.size).sum(1)
 
     def edges(self, grading: Grading) -> Tensor:
-        """Cells that are short where the second derivative changes, with edges at zeros of the function, (M + 1,)."""
+        """Cells that are short where the second derivative changes; some end at zeros, (M + 1,)."""
         edges = self._first_edges()
         bends = self.bends(edges)
         off = ((bends[1] - bends[0]) * edges.diff().square() / 8).nan_to_num(nan=0.0, posinf=1e300)

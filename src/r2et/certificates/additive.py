@@ -152,7 +152,7 @@ class _Rows:
 
 
 def limits_of(lists: Lists, moves: Moves) -> tuple[Tensor, Tensor]:
-    """Radii below which at most 0, 1, ... k - 1 columns are displaced, (N, k), and moves (N, m) that displace one."""
+    """Radii below which at most 0, 1, ... k - 1 columns leave, (N, k), and moves (N, m) after which one does."""
     squares, level = squared_limits(lists, moves)
     # whoever displaces more has displaced fewer
     limits = squares.nan_to_num(nan=0.0, posinf=torch.inf).sqrt().cummax(1).values * (1 - INFLATION)

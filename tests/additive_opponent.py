@@ -31,7 +31,9 @@ def additive_slopes(model) -> Slopes:
         result = np.tile(v, (len(points), 1))
         for place, feature in enumerate(numeric):
             z = beta * (points[:, feature, None] * w[place] + b[place])
-            result[:, feature] += (a[place] * w[place] * 0.5 * (1 + np.tanh(z / 2))).sum(1)
+            # PyTorch's softplus is straight from there on
+            sigma = np.where(z > 20, 1.0, 0.5 * (1 + np.tanh(z / 2)))
+            result[:, feature] += (a[place] * w[place] * sigma).sum(1)
         return result
 
     return slopes

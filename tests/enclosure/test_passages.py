@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from r2et.enclosure import extract
-from r2et.enclosure.additive import MINUS, PLUS, SIZE, tables
-from r2et.enclosure.passages import Passages
+from r2et.enclosure.additive import tables
+from r2et.enclosure.passages import Passages, Reached
+from r2et.enclosure.tables import MINUS, PLUS, SIZE
 from tests.enclosure.test_additive import DIRECTION, net
 from tests.models_with_answers import normal
 
@@ -20,8 +21,8 @@ def test_distances_are_those_of_a_walk(kind, mirrored):
     side = -1 if mirrored else 1
     kinds = torch.full((9, 3), kind)
     passages = Passages.of(table, side * x, kinds, torch.full((9, 3), torch.inf, dtype=torch.float64))
-    levels = torch.linspace(-4, 2, 25, dtype=torch.float64).expand(9, 3, -1).contiguous()
-    distance, _, _ = passages.distance(levels)
+    levels = torch.linspace(2, -4, 25, dtype=torch.float64).expand(9, 3, -1).contiguous()
+    distance = passages.reached(levels.unsqueeze(2)).distance.squeeze(2)
     steps = torch.linspace(0, 8, 8001, dtype=torch.float64)
     apart = []
     for row in range(9):
@@ -48,10 +49,9 @@ def test_an_affine_function_is_below_all_distances_in_between():
     curved = 0
     for high, low in ((1.0, 0.2), (0.5, 0.45), (0.0, -1.0)):
         levels = torch.linspace(high, low, 41, dtype=torch.float64).expand(6, 3, -1).contiguous()
-        distance, cell, inside = passages.distance(levels)
-        ends = [(part[..., :1].unsqueeze(3), part[..., -1:].unsqueeze(3)) for part in (distance, cell)]
-        near, far = ends[0]
-        reach = passages.affine(near, far, inside[..., :1].unsqueeze(3), ends[1], torch.tensor(high - low))
+        reached = passages.reached(levels.unsqueeze(2))
+        ends = Reached(*(part[..., [0, -1]] for part in reached))
+        near, reach = ends.distance[..., :1], passages.affine(ends, torch.full((6, 3, 1, 1), high - low).double())
         line = (
             near[..., 0, 0]
             + (reach - near)[..., 0, 0] * torch.linspace(0, 1, 41, dtype=torch.float64)[:, None, None]

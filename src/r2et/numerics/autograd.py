@@ -86,7 +86,7 @@ def written_backwards(output: Tensor) -> list[str]:
     """
     found: dict[str, None] = {}
     seen = set()
-    left = [output.grad_fn]
+    left: list[object] = [output.grad_fn]
     while left:
         step = left.pop()
         if step is None or step in seen:
@@ -94,5 +94,5 @@ def written_backwards(output: Tensor) -> list[str]:
         seen.add(step)
         if isinstance(step, torch.autograd.function.BackwardCFunction):
             found[type(step).__name__.removesuffix("Backward")] = None
-        left += [before for before, _ in step.next_functions]
+        left += [before for before, _ in getattr(step, "next_functions", ())]
     return list(found)

@@ -49,8 +49,6 @@ def draw_certificates(results: dict[str, Any], path: Path, save: Any) -> None:
 
 def soundness_section(results: dict[str, Any]) -> str:
     """The hunt on random networks, for the end of the page."""
-    if "controls" not in results:
-        return _earlier_hunt(results)
     settings, attacked, controls = results["settings"], results["attacked by"], results["controls"]
     claims = results["claims by displaced features"]
     lines = [
@@ -104,37 +102,6 @@ def soundness_section(results: dict[str, Any]) -> str:
     ]
     for heading, values in results["by"].items():
         lines += [f"| {heading}: {name} | {count:,} |" for name, count in values.items()]
-    return "\n".join(lines) + "\n"
-
-
-def _earlier_hunt(results: dict[str, Any]) -> str:
-    """Of results from before the networks were ugly."""
-    by, control, settings = results["by"], results["control"], results["settings"]
-    lines = [
-        "",
-        "## The hunt",
-        "",
-        "<!-- made by docs/make_figures.py from benchmarks/results/soundness.json -->",
-        "",
-        f"`{results['command']}`",
-        "",
-        f"{results['networks']} random networks with {settings['rows']} inputs each, {results['cases']} cases, attacked at "
-        f"{settings['share']:g} of every certified limit: MinimalFlip, BoundaryAttack, steps that follow each row's own "
-        "gap, random directions, steps just over the nearest hinges. Attacks that got inside a certificate: "
-        f"**{results['violations']}**. The largest certified radius was {results['largest certified / attack']:.4f} of the "
-        f"smallest attack found; {results['with a radius above zero']} cases have a radius above 0.",
-        "",
-        f"The same attacks at {control['share']:g} times the radius changed the list in {control['caught']} of "
-        f"{control['cases']} cases: the hunt can find something.",
-        "",
-        "*Copies* are neurons with the weights of their neighbours, which tie in every window; *dead* ones have no weights; "
-        "*zeros* are networks without biases and inputs with zeros, on their hinges; *whole numbers* are weights and "
-        "inputs that are rounded, so that windows and hinges tie by chance.",
-        "",
-        "| drawn | cases |",
-        "|---|---|",
-    ]
-    lines += [f"| {name} | {count} |" for name, count in by.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -207,14 +174,11 @@ def certificates_page(results: dict[str, Any]) -> str:
     ]
     lines += [
         "",
-        "The first hidden layer is the cheapest, because its tangents are exact; each further one adds about as much.",
+        "Networks of one hidden layer have the dual bound beside the integral, those of two the quadratic one, deeper ones "
+        "the integral alone.",
         "",
-        "| hidden layers of 32 | ms an input | ms for each layer after the first |",
-        "|---|---|---|",
+        "| hidden layers of 32 | ms an input |",
+        "|---|---|",
+        *(f"| {row['layers']} | {row['milliseconds']:.1f} |" for row in speed["by layers"]),
     ]
-    first = speed["by layers"][0]
-    for row in speed["by layers"]:
-        more = row["layers"] - first["layers"]
-        each = f"{(row['milliseconds'] - first['milliseconds']) / more:.1f}" if more else "-"
-        lines.append(f"| {row['layers']} | {row['milliseconds']:.1f} | {each} |")
     return "\n".join(lines) + "\n"

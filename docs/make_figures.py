@@ -14,6 +14,7 @@ from r2et import precision_at_k
 
 sys.path.insert(0, str(Path(__file__).parent))
 from bench_pages import PAGES, draw_all, readme_table, results
+from bracket_pages import brackets_page, memory_section
 from certificate_pages import certificates_page, draw_certificates, soundness_section
 from concept_figures import draw_concepts
 from list_figures import draw_lists
@@ -197,8 +198,11 @@ def main() -> None:
     certificates = json.loads((RESULTS / "certificates.json").read_text())
     draw_certificates(certificates, IMAGES / "certificates.svg", save)
     soundness = json.loads((RESULTS / "soundness.json").read_text())
-    page = certificates_page(certificates) + soundness_section(soundness)
+    memory = json.loads((RESULTS / "memory.json").read_text())
+    page = certificates_page(certificates) + memory_section(memory) + soundness_section(soundness)
     (ROOT / "docs" / "results" / "certificates.md").write_text(page)
+    brackets = json.loads((RESULTS / "brackets.json").read_text())
+    (ROOT / "docs" / "results" / "brackets.md").write_text(brackets_page(brackets))
     worst_case = json.loads((RESULTS / "worst_case.json").read_text())
     draw_worst_case(worst_case, IMAGES / "worst-case.svg", save)
     (ROOT / "docs" / "results" / "worst-case.md").write_text(worst_case_page(worst_case))

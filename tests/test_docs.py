@@ -177,7 +177,11 @@ def test_results_pages_are_made_from_the_results_files():
     hunt = made.soundness_section(results("soundness"))
     for name, text in (
         ("attacks", made.attacks_page(results("attacks"))),
-        ("certificates", made.certificates_page(results("certificates")) + hunt),
+        (
+            "certificates",
+            made.certificates_page(results("certificates")) + made.memory_section(results("memory")) + hunt,
+        ),
+        ("brackets", made.brackets_page(results("brackets"))),
         ("speed", made.speed_page(results("speed"))),
         ("worst-case", made.worst_case_page(results("worst_case"))),
     ):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from r2et.certificates import trust_region
-from r2et.certificates.trust_region import least_on_balls
+from r2et.certificates.trust_region import least_on_balls, lowest_on_balls
 from tests.models_with_answers import normal
 
 
@@ -23,10 +23,11 @@ def exact(slope, curvature, radius):
         mu = (low + high) / 2
         longer = (along / (values + mu[:, None])).norm(dim=1) > radius
         low, high = torch.where(longer, mu, low), torch.where(longer, high, mu)
-    return -(along.square() / (values + high[:, None])).sum(1) / 2 - high * radius.square() / 2
+    # along an axis without a slope there may be nothing to divide
+    return -(along.square() / (values + high[:, None])).nan_to_num(nan=0.0).sum(1) / 2 - high * radius.square() / 2
 
 
-@pytest.mark.parametrize("size", [1, 3, 20])
+@pytest.mark.parametrize("size", [1, 3, 20, 40])
 @pytest.mark.parametrize("scale", [1e-3, 0.1, 1.0, 1e3])
 def test_bounds_are_below_the_smallest_value(size, scale):
     slope, curvature, radius = drawn(size, scale)
@@ -35,6 +36,19 @@ def test_bounds_are_below_the_smallest_value(size, scale):
 
 
 @pytest.mark.parametrize("size", [1, 3, 20])
+@pytest.mark.parametrize("scale", [0.5, 20.0])
+def test_in_a_few_dimensions_bounds_are_close_everywhere(size, scale):
+    slope, curvature, radius = drawn(size, scale)
+    # some have no slope along the axis that falls most
+    axes = torch.linalg.eigh(curvature).eigenvectors[::3, :, 0]
+    slope[::3] -= (slope[::3] * axes).sum(1, keepdim=True) * axes
+    bound, least = least_on_balls(slope, curvature, radius), exact(slope, curvature, radius)
+    scale = radius * (slope.norm(dim=1) + radius * curvature.flatten(1).norm(dim=1))
+    assert (bound >= least - 1e-6 * scale).all()
+    assert (bound <= least + 1e-9 * scale).all()
+
+
+@pytest.mark.parametrize("size", [1, 3, 20, 40])
 def test_bounds_are_close_where_the_slope_decides(size):
     slope, curvature, radius = drawn(size, 0.02)
     bound, least = least_on_balls(slope, curvature, radius), exact(slope, curvature, radius)
@@ -87,6 +101,17 @@ def test_wrong_bounds_are_caught(wrong, monkeypatch):
     else:
         chosen = {"without the multiplier": without_multiplier, "without the tangent": without_tangent}[wrong]
         monkeypatch.setattr(trust_region, "_value", chosen)
+    monkeypatch.setattr(trust_region, "FEW", 0)
     slope, curvature, radius = drawn(4, 1.0)
     bound = least_on_balls(slope, curvature, radius)
     assert (bound > exact(slope, curvature, radius) + 1e-6).any()
+
+
+@pytest.mark.parametrize("scale", [0.02, 0.5])
+def test_the_point_is_in_the_ball_and_about_as_low_as_the_bound(scale):
+    slope, curvature, radius = drawn(4, scale)
+    bound, place = lowest_on_balls(slope, curvature, radius)
+    there = (place * slope).sum(1) + (place.unsqueeze(1) @ curvature @ place.unsqueeze(2)).flatten() / 2
+    assert (place.norm(dim=1) <= radius * (1 + 1e-9)).all()
+    assert (there >= bound).all()
+    assert float(((there - bound) / bound.abs()).median()) < 1e-6

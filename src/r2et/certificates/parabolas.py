@@ -15,12 +15,11 @@ import torch
 from torch import Tensor
 
 from r2et.certificates.dual_bounds import ROUNDING, TARGET, Proof, Terms, snapped
+from r2et.certificates.trust_region import lowest_on_balls
 from r2et.enclosure.activations import INFLATION
 
 #: how much faster parabolas move than lines
 FASTER = 10.0
-#: steps to the multiplier of the ball
-SECULAR = 8
 #: how many directions of the input a layer may read: beyond that, their matrices are too large
 MOST_DIRECTIONS = 96
 #: entries of matrices that are kept together
@@ -164,48 +163,4 @@ def _proven(terms: Terms, narrow: Tensor, at: Multipliers) -> Tensor:
 
 def _on_ball(terms: Terms, narrow: Tensor, at: Multipliers) -> tuple[Tensor, Tensor]:
     matrix = torch.einsum("fh,hi,hj->fij", at.bends, narrow, narrow)
-    return least_on_ball(at.slopes @ narrow, matrix, terms.radius)
-
-
-def least_on_ball(pull: Tensor, matrix: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
-    """The least pull . delta + delta^T matrix delta / 2 over |delta| <= radius, from below, and about where it is.
-
-    Args:
-        pull: (F, d).
-        matrix: symmetric, (F, d, d).
-        radius: (F,).
-
-    >>> pull, matrix = torch.tensor([[3.0, 0.0]]).double(), torch.tensor([[[2.0, 0.0], [0.0, -4.0]]]).double()
-    >>> least, delta = least_on_ball(pull, matrix, torch.ones(1).double())
-    >>> round(float(least), 4), round(float((delta @ matrix[0] @ delta.T / 2 + pull @ delta.T).detach()), 4)
-    (-2.75, -2.75)
-    """
-    turns, axes = torch.linalg.eigh(matrix)
-    along = (pull.unsqueeze(1) @ axes).squeeze(1)
-    radius = radius.clamp_min(1e-300)
-    size = turns.abs().amax(1) + along.norm(dim=1) / radius
-    floor = (-turns[:, 0]).clamp_min(0) + 1e-10 * size.clamp_min(1e-300)
-    charge = _charge_of_ball(turns, along, radius, floor)
-    steep = turns + charge.unsqueeze(1)
-    least = -(along.square() / steep).sum(1) / 2 - charge * radius.square() / 2
-    step = -along / steep
-    # where the pull has no part along the axis that falls most, either way is the way
-    missing = (radius.square() - step.square().sum(1)).clamp_min(0).sqrt()
-    first = torch.where(turns[:, 0] < 0, missing * torch.where(along[:, 0] > 0, -1.0, 1.0), 0.0)
-    step = torch.cat([step[:, :1] + first.unsqueeze(1), step[:, 1:]], 1)
-    length = step.norm(dim=1).clamp_min(1e-300)
-    step = step * (radius / length).clamp_max(1.0).unsqueeze(1)
-    return least, (axes @ step.unsqueeze(2)).squeeze(2)
-
-
-def _charge_of_ball(turns: Tensor, along: Tensor, radius: Tensor, floor: Tensor) -> Tensor:
-    """The multiplier of the ball, (F,), by Newton's method on 1 / |delta|: each one from `floor` on is sound."""
-    charge = floor
-    for _ in range(SECULAR):
-        steep = turns + charge.unsqueeze(1)
-        square = (along / steep).square()
-        length = square.sum(1).sqrt()
-        bend = (square / steep).sum(1)
-        more = (length / radius - 1) * length.square() / bend.clamp_min(1e-300)
-        charge = torch.maximum(charge + more.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0), floor)
-    return charge
+    return lowest_on_balls(at.slopes @ narrow, matrix, terms.radius.clamp_min(1e-300))

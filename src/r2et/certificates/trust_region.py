@@ -8,8 +8,10 @@ function is above its tangent at any point: no system has to be solved exactly, 
 import torch
 from torch import Tensor
 
-#: multipliers that are tried
-TRIES = 4
+#: multipliers that are tried, and dimensions up to which one is enough, from eigenvalues
+TRIES, FEW = 4, 32
+#: steps to that one, and a share of it that keeps matrices away from being singular
+SECULAR, HAIR = 12, 1e-10
 #: what rounding may take, as a share of absolute terms
 ROUNDING = 1e-11
 
@@ -27,25 +29,64 @@ def least_on_balls(slope: Tensor, curvature: Tensor, radius: Tensor) -> Tensor:
     >>> round(float(least_on_balls(slope, bent, radius)), 6)                                       # at (-3, 0)
     -21.0
     """
+    return lowest_on_balls(slope, curvature, radius)[0]
+
+
+def lowest_on_balls(slope: Tensor, curvature: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
+    """The same, with a point of each ball at which the function is about as small, (F, c).
+
+    Args:
+        slope: (F, c).
+        curvature: symmetric, (F, c, c).
+        radius: above 0, (F,).
+    """
     size, length = curvature.flatten(1).norm(dim=1), slope.norm(dim=1)
     low, high = torch.zeros_like(size), length / radius + size
     # whatever happens below, this much is certain
     best: Tensor = -radius * (length + radius * size / 2) * (1 + ROUNDING)
-    mu = _guess(slope, curvature, length, radius)
+    few = slope.shape[1] <= FEW
+    mu, lowest = _by_axes(slope, curvature, radius) if few else (_guess(slope, curvature, length, radius), -slope)
     eye = torch.eye(slope.shape[1], dtype=slope.dtype, device=slope.device)
-    for _ in range(TRIES):
+    for _ in range(1 if few else TRIES):
         mu = torch.minimum(torch.maximum(mu, low), high)
         factor, failed = torch.linalg.cholesky_ex(curvature + mu[:, None, None] * eye)
         place = -torch.cholesky_solve(slope.unsqueeze(2), factor).squeeze(2)
         convex = failed == 0
         value = _value(slope, curvature, radius, mu, place)
-        best = torch.where(convex & (value > best), value, best)
+        better = convex & (value > best)
+        best = torch.where(better, value, best)
+        if few:
+            break
+        lowest = torch.where(better.unsqueeze(1), place, lowest)
         far = place.norm(dim=1)
         short = convex & (far <= radius)
         low, high = torch.where(short, low, mu), torch.where(short, mu, high)
         mu = torch.where(convex, mu + _newton(factor, place, far, radius), high)
         mu = torch.where((mu > low) & (mu < high), mu, (low + high) / 2)
-    return best
+    # one that is a little too far is brought into its ball
+    share = radius / lowest.norm(dim=1).clamp_min(1e-300)
+    return best, lowest * share.clamp_max(1.0).unsqueeze(1)
+
+
+def _by_axes(slope: Tensor, curvature: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
+    """The multiplier, a hair larger, and the lowest place, from eigenvalues: for a guess, not for a bound."""
+    turns, axes = torch.linalg.eigh(torch.where(curvature.isfinite().all(2, keepdim=True), curvature, 0.0))
+    along = (slope.unsqueeze(1) @ axes).squeeze(1)
+    size = turns.abs().amax(1) + along.norm(dim=1) / radius
+    floor = (-turns[:, 0]).clamp_min(0) + HAIR * size.clamp_min(1e-300)
+    mu = floor
+    for _ in range(SECULAR):
+        square = (along / (turns + mu.unsqueeze(1))).square()
+        far = square.sum(1).sqrt()
+        bend = (square / (turns + mu.unsqueeze(1))).sum(1)
+        more = (far / radius - 1) * far.square() / bend.clamp_min(1e-300)
+        mu = torch.maximum(mu + more.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0), floor)
+    step = -along / (turns + mu.unsqueeze(1))
+    # where the slope has no part along the axis that falls most, either way is the way
+    missing = (radius.square() - step.square().sum(1)).clamp_min(0).sqrt()
+    first = torch.where(turns[:, 0] < 0, missing * torch.where(along[:, 0] > 0, -1.0, 1.0), 0.0)
+    step = torch.cat([step[:, :1] + first.unsqueeze(1), step[:, 1:]], 1)
+    return mu + HAIR * size, (axes @ step.unsqueeze(2)).squeeze(2)
 
 
 def _guess(slope: Tensor, curvature: Tensor, length: Tensor, radius: Tensor) -> Tensor:

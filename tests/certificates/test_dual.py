@@ -263,7 +263,7 @@ def test_settings_that_make_no_sense(settings, match):
 def test_where_the_dual_does_not_apply_the_rest_does():
     model = nn.Sequential(*mlp(5, 4), nn.Tanh(), nn.Linear(4, 2)).double()
     certificate = certify(model, normal(3, 5), 2, radii=[0.1])
-    assert certificate.methods == ("integral",)
+    assert certificate.methods == ("integral", "quadratic")
     assert certificate.radii is None
     assert "one hidden layer, and this one has 2" in certificate.reasons["dual"]
 

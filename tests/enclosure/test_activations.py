@@ -44,11 +44,12 @@ def square():
 
 
 def derivatives(layer, z):
-    """sigma' and sigma'' of what PyTorch computes, by autograd."""
+    """sigma', sigma'' and sigma''' of what PyTorch computes, by autograd."""
     z = z.clone().requires_grad_()
     first = torch.autograd.grad(layer(z).sum(), z, create_graph=True)[0]
-    second = torch.autograd.grad(first.sum(), z)[0]
-    return first.detach(), second
+    second = torch.autograd.grad(first.sum(), z, create_graph=True)[0]
+    third = torch.autograd.grad(second.sum(), z)[0]
+    return first.detach(), second.detach(), third
 
 
 def interval(lower, upper):
@@ -56,14 +57,17 @@ def interval(lower, upper):
 
 
 def check_ranges(name, low, high, points=4001):
-    """Slope and curvature hold all of a grid's values, and the grid comes close to both ends."""
+    """Slope, curvature and twist hold all of a grid's values, and the grid comes close to both ends."""
     layer, found = SMOOTH[name], activation(SMOOTH[name])
     grid = torch.linspace(low, high, points, dtype=torch.float64)
-    first, second = derivatives(layer, grid)
+    ranges = (
+        found.slope(*interval(low, high)),
+        found.curvature(*interval(low, high)),
+        found.twist(*interval(low, high)),
+    )
     below = grid < SWITCH.get(name, math.inf)
-    ends = interval(low, high)
-    tolerance = 1e-6 + (high - low) / points * 7
-    for (least, most), values in ((found.slope(*ends), first), (found.curvature(*ends), second)):
+    tolerance = 1e-6 + (high - low) / points * 20
+    for (least, most), values in zip(ranges, derivatives(layer, grid), strict=True):
         inside = values[below] if bool(below.any()) else None
         if inside is None:
             continue
@@ -87,7 +91,7 @@ def test_ranges_hold_a_fine_grid_and_are_tight(name, center, width):
 def test_narrow_ranges_around_turning_points(name, data):
     """Here tightness is checked to 1e-6: the grid is as fine as the interval is narrow."""
     found = activation(SMOOTH[name])
-    turn = data.draw(st.sampled_from((*found.slope_turns, *found.curvature_turns)))
+    turn = data.draw(st.sampled_from((*found.slope_turns, *found.curvature_turns, *found.twist_turns)))
     shift, width = data.draw(st.floats(-1e-4, 1e-4)), data.draw(st.floats(1e-9, 3e-4))
     check_ranges(name, turn + shift - width / 2, turn + shift + width / 2)
 
@@ -96,7 +100,11 @@ def test_narrow_ranges_around_turning_points(name, data):
 def test_turning_points_are_zeros_of_the_next_derivative(name):
     found = activation(SMOOTH[name])
     assert found.smooth
-    for function, turns in ((found._slope, found.slope_turns), (found._curvature, found.curvature_turns)):
+    for function, turns in (
+        (found._slope, found.slope_turns),
+        (found._curvature, found.curvature_turns),
+        (found._twist, found.twist_turns),
+    ):
         grid = torch.linspace(-9.0, 9.0, 180_001, dtype=torch.float64)
         values = function(grid)
         steps = values.diff()
@@ -117,8 +125,8 @@ def test_values_and_end_points(name):
     z = torch.linspace(-30, 30, 997, dtype=torch.float64)
     assert torch.equal(found.value(z), layer(z))
     below = z < SWITCH.get(name, math.inf)
-    first, second = derivatives(layer, z)
-    for (least, most), values in ((found.slope(z, z), first), (found.curvature(z, z), second)):
+    ranges = found.slope(z, z), found.curvature(z, z), found.twist(z, z)
+    for (least, most), values in zip(ranges, derivatives(layer, z), strict=True):
         assert torch.equal(least, most)
         assert torch.allclose(least[below], values[below], rtol=1e-9, atol=1e-13)
 
@@ -128,7 +136,7 @@ def test_what_pytorch_leaves_out_of_softplus_is_bounded_and_attained(name):
     layer, found = SMOOTH[name], activation(SMOOTH[name])
     z = torch.linspace(SWITCH[name] - 2, SWITCH[name] + 3, 20_001, dtype=torch.float64)
     exact = torch.nn.functional.softplus(z, layer.beta, 1e9)
-    slope, _ = derivatives(layer, z)
+    slope = derivatives(layer, z)[0]
     for error, bound in (
         ((layer(z) - exact).abs(), found.value_error(z)),
         ((slope - torch.sigmoid(layer.beta * z)).abs(), found.slope_error(z)),

@@ -60,8 +60,8 @@ class Combined:
         alone = len(self.parts) == 1
         known = torch.zeros_like(pairs.values) if alone else ENCLOSURES[self.parts[0]](attributions, pairs)
         if self.radii is None:
-            return quadratic_radii(attributions, pairs, known)
-        return quadratic_at(attributions, pairs, known, self.radii)
+            return quadratic_radii(attributions, pairs, known, every=alone)
+        return quadratic_at(attributions, pairs, known, self.radii, every=alone)
 
     def limits(self, problem: Problem) -> Tensor:
         """Radii below which at most 0, 1, ... k - 1 features are displaced, (N, k)."""

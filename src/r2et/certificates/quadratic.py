@@ -133,16 +133,26 @@ def shares(times: Tensor, radius: Tensor) -> Tensor:
     return whole.diff(dim=1, prepend=torch.zeros_like(whole[:, :1]))
 
 
-def quadratic_at(attributions: Attributions, pairs: FeaturePairs, known: Tensor, asked: Sequence[float]) -> Tensor:
+def quadratic_at(
+    attributions: Attributions, pairs: FeaturePairs, known: Tensor, asked: Sequence[float], *, every: bool = False
+) -> Tensor:
     """Radii (N, D) to which functionals are certainly positive: known ones, or larger ones among the asked.
 
     They are a hair larger than asked: inside of it lies the whole of the ball that was asked about.
+
+    Args:
+        attributions: of N inputs.
+        pairs: the functionals.
+        known: certified radii, (N, D).
+        asked: radii.
+        every: look at all functionals, not only at those that are the first to turn.
     """
+    most = known.shape[1] if every else AT_MOST
     expansion, radii = expansion_of(attributions), known
     shape = torch.arange(1, ON_THE_WAY + 1, dtype=known.dtype, device=known.device) / ON_THE_WAY
     for radius in sorted(asked):
         hair = radius * (1 + INFLATION)
-        rows, numbers = smallest(radii, (radii < hair) & (pairs.values > 0), AT_MOST)
+        rows, numbers = smallest(radii, (radii < hair) & (pairs.values > 0), most)
         level = Level(expansion, pairs, hair * shape.expand(len(known), -1))
         for whole in level.pieces(rows, numbers):
             # what turns on the way straight down needs no bound
@@ -163,13 +173,19 @@ def smallest(radii: Tensor, wanted: Tensor, count: int) -> tuple[Tensor, Tensor]
     return rows, numbers[rows, places]
 
 
-def quadratic_radii(attributions: Attributions, pairs: FeaturePairs, known: Tensor) -> Tensor:
-    """Radii (N, D) to which functionals are certainly positive, from known ones on: the smallest first."""
+def quadratic_radii(
+    attributions: Attributions, pairs: FeaturePairs, known: Tensor, *, every: bool = False
+) -> Tensor:
+    """Radii (N, D) to which functionals are certainly positive, from known ones on: the smallest first.
+
+    See `quadratic_at` for the arguments.
+    """
+    together = max(TOGETHER, -(-known.shape[1] // ROUNDS)) if every else TOGETHER
     expansion, radii = expansion_of(attributions), known
     around = guesses(attributions, pairs, known)
     left = (around > 0) & around.isfinite()
     for _ in range(ROUNDS):
-        rows, numbers = smallest(around, left, TOGETHER)
+        rows, numbers = smallest(around, left, together)
         if not len(rows):
             break
         chosen = torch.zeros_like(around).index_put((rows, numbers), around[rows, numbers])

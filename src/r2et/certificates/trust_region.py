@@ -23,9 +23,9 @@ def least_on_balls(slope: Tensor, curvature: Tensor, radius: Tensor) -> Tensor:
         radius: above 0, (F,).
 
     >>> bent = torch.diag_embed(torch.tensor([[-2.0, 1.0]], dtype=torch.float64))
-    >>> flat = torch.zeros(1, 2, dtype=torch.float64)
-    >>> round(float(least_on_balls(flat, bent, torch.tensor([3.0], dtype=torch.float64))), 6)        # - 3^2
-    -9.0
+    >>> slope, radius = torch.tensor([[4.0, 0.0]], dtype=torch.float64), torch.tensor([3.0], dtype=torch.float64)
+    >>> round(float(least_on_balls(slope, bent, radius)), 6)                                       # at (-3, 0)
+    -21.0
     """
     size, length = curvature.flatten(1).norm(dim=1), slope.norm(dim=1)
     low, high = torch.zeros_like(size), length / radius + size

@@ -267,6 +267,7 @@ def march(network: Network, x: Tensor, head: Head, times: Tensor, frozen: bool =
         moved = moved + step * heights
         weights = head.weights(moved * (1 + INFLATION))
         if weights is not None:
+            reached = shifted
             for _ in range(CLOSER):
                 reached = shifted + step * head.pace(weights, heights)
                 weights = head.closer(weights, reached * (1 + INFLATION))

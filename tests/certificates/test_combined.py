@@ -25,7 +25,9 @@ def test_a_search_takes_all_that_apply_and_given_radii_the_dual_alone():
     assert parts(ONE, radii=[0.1]) == ("dual",)
     assert parts(ONE, method="integral", radii=[0.1]) == ("integral",)
     assert parts(ONE, explainer=GradientTimesInput(), radii=[0.1]) == ("integral",)
-    assert parts(TWO) == parts(TWO, radii=[0.1]) == ("integral",)
+    assert parts(TWO) == parts(TWO, radii=[0.1]) == ("integral", "quadratic")
+    assert parts(TWO, method="quadratic") == ("quadratic",)
+    assert parts(TWO, explainer=GradientTimesInput()) == ("integral",)
 
 
 def test_auto_leaves_the_dual_out_where_it_gained_nothing():
@@ -34,8 +36,8 @@ def test_auto_leaves_the_dual_out_where_it_gained_nothing():
     assert parts(relu, family="piecewise", radii=[0.1]) == ("dual",)
     assert parts(relu, method="piecewise", family="piecewise") == ("intervals", "dual")
     many = extract(mlp(5, 4), torch.Size([5]))
-    assert parts(many) == parts(many, radii=[0.1]) == ("integral",)
-    assert parts(many, method="deterministic", radii=[0.1]) == ("dual",)
+    assert parts(many) == parts(many, radii=[0.1]) == ("integral", "quadratic")
+    assert parts(many, method="deterministic", radii=[0.1]) == ("integral", "quadratic")
     assert parts(many, explainer=Gradient(score="logit")) == ("integral", "dual")
 
 

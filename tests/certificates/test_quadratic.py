@@ -196,6 +196,14 @@ def test_the_smallest_of_each_row():
     assert numbers.tolist() == [1, 2, 1]
 
 
+def test_fewer_functionals_of_large_networks_are_looked_at():
+    small, wide = (
+        Expansion(problem_of(*two(nn.Tanh(), hidden=hidden, n=30)).attributions) for hidden in (7, 3000)
+    )
+    assert quadratic.affordable(small, 16) == 16
+    assert 1 <= quadratic.affordable(wide, 16) < 16
+
+
 def test_balls_reach_beyond_what_is_known():
     known = torch.tensor([[0.0, 2.0, 1.0], [0.0, 0.0, 0.0]], dtype=torch.float64)
     times = steps(known)

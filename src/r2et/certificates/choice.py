@@ -77,7 +77,8 @@ def certify(
         prediction: certify also that the predicted class does not change.
         radii: bound P@k at these radii, cheaper than a search for the radius itself where the dual bound applies,
             and mostly closer, with two classes; it is known at these radii then, and between two of them what
-            holds at the next larger one. None = search.
+            holds at the next larger one. With two hidden layers the quadratic bound is asked at these radii alone,
+            and the integral is searched as ever. None = search.
         budget: into how many more parts the dual bound may cut the ball for each functional that it leaves open;
             each costs about as much as the bound itself. None = 2 at given radii, and none in a search.
         domain: what exists. Bounds and whole steps are not used: the certificate holds beyond them too.

@@ -28,6 +28,8 @@ from r2et.explainers import Explainer, Gradient
 ON_THE_WAY = 8
 #: functionals of an input that are looked at together, how often, and how many at a radius that was asked for
 TOGETHER, ROUNDS, AT_MOST = 16, 4, 512
+#: multiplications of a matrix product up to which that many are affordable; of larger ones fewer
+AFFORDABLE = 10**6
 #: where to look first if nothing is known, as a share of the first-order radius
 SHARE = 0.3
 #: even steps up to a multiple of the smallest radius known, and geometric ones beyond it
@@ -61,7 +63,9 @@ class Level:
 
     def pieces(self, rows: Tensor, numbers: Tensor) -> list["Piece"]:
         """Functionals by input and number (F,), in groups that stay small."""
-        widest = max(self.expansion.second.shape) * max(self.expansion.first.shape[1], self.drift.times.shape[1])
+        widest = max(self.expansion.second.shape[-2:]) * max(
+            self.expansion.first.shape[1], self.drift.times.shape[1]
+        )
         size = max(1, ENTRIES // widest)
         return [Piece(self, *part) for part in zip(rows.split(size), numbers.split(size), strict=True)]
 
@@ -147,8 +151,8 @@ def quadratic_at(
         asked: radii.
         every: look at all functionals, not only at those that are the first to turn.
     """
-    most = known.shape[1] if every else AT_MOST
     expansion, radii = expansion_of(attributions), known
+    most = known.shape[1] if every else affordable(expansion, AT_MOST)
     shape = torch.arange(1, ON_THE_WAY + 1, dtype=known.dtype, device=known.device) / ON_THE_WAY
     for radius in sorted(asked):
         hair = radius * (1 + INFLATION)
@@ -161,6 +165,13 @@ def quadratic_at(
             proven = piece.bounds(torch.full_like(piece.values, hair)) > 0
             radii = radii.index_put((piece.rows[proven], piece.numbers[proven]), radii.new_tensor(hair))
     return radii
+
+
+def affordable(expansion: Expansion | ClassExpansion, count: int) -> int:
+    """How many functionals of an input to look at: `count`, or fewer where each of them is dear."""
+    size: int = expansion.first.shape[1]
+    dear: int = size * size * max(size, *expansion.second.shape[-2:])
+    return max(1, min(count, count * AFFORDABLE // dear))
 
 
 def smallest(radii: Tensor, wanted: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -180,8 +191,8 @@ def quadratic_radii(
 
     See `quadratic_at` for the arguments.
     """
-    together = max(TOGETHER, -(-known.shape[1] // ROUNDS)) if every else TOGETHER
     expansion, radii = expansion_of(attributions), known
+    together = -(-known.shape[1] // ROUNDS) if every else affordable(expansion, TOGETHER)
     around = guesses(attributions, pairs, known)
     left = (around > 0) & around.isfinite()
     for _ in range(ROUNDS):

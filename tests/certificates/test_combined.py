@@ -41,8 +41,8 @@ def test_auto_leaves_the_dual_out_where_it_gained_nothing():
     assert parts(relu, family="piecewise", radii=[0.1]) == ("dual",)
     assert parts(relu, method="piecewise", family="piecewise") == ("intervals", "dual")
     many = extract(mlp(5, 4), torch.Size([5]))
-    assert parts(many) == parts(many, radii=[0.1]) == ("integral",)
-    assert parts(many, method="deterministic", radii=[0.1]) == ("dual",)
+    assert parts(many) == parts(many, radii=[0.1]) == ("integral", "quadratic")
+    assert parts(many, method="deterministic", radii=[0.1]) == ("integral", "quadratic")
     assert parts(many, explainer=Gradient(score="logit")) == ("integral", "dual")
 
 

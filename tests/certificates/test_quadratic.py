@@ -18,7 +18,7 @@ from r2et.certificates.quadratic import (
 )
 from r2et.domain import Domain
 from r2et.enclosure.drift import Derivatives, Drift
-from r2et.enclosure.expansion import Expansion
+from r2et.enclosure.expansion import Expanded, Expansion
 from r2et.errors import InputError
 from r2et.explainers import Gradient, GradientTimesInput
 from tests.certificates.opponents import changed_inside
@@ -136,13 +136,13 @@ def earlier(right):
 
 def wrong_certificates(monkeypatch, wrong):
     """A certificate with one mistake."""
-    bounds, slope = Piece.bounds, quadratic.Expanded.slope.func
+    bounds, slope = Piece.bounds, Expanded.slope.func
     if wrong == "the left end of a step":
         monkeypatch.setattr(Expansion, "drift", earlier(Expansion.drift))
     elif wrong == "a percent too large":
         monkeypatch.setattr(Piece, "bounds", lambda self, r: bounds(self, r) + 0.01 * self.values)
     elif wrong == "a slope too small":
-        monkeypatch.setattr(quadratic.Expanded, "slope", property(lambda self: 0.97 * slope(self)))
+        monkeypatch.setattr(Expanded, "slope", property(lambda self: 0.97 * slope(self)))
     else:
         monkeypatch.setattr(quadratic, "shares", lambda times, radius: 0 * shares(times, radius))
 
@@ -276,7 +276,10 @@ def test_where_it_does_not_apply():
         with pytest.raises(InputError, match=match):
             certify(model, x, 2, explainer=explainer, method="quadratic")
     many = nn.Sequential(*mlp(5, 4), nn.Tanh(), nn.Linear(4, 3)).double()
-    assert "it is for two classes" in certify(many, x, 2).reasons["quadratic"]
+    assert (
+        "with more than two classes it is for networks of one hidden layer"
+        in certify(many, x, 2).reasons["quadratic"]
+    )
     network = problem_of(many, x).attributions.network
     assert why_not_quadratic(network, Gradient(score="margin")) is None
     assert certify(many, x, 2, explainer=Gradient(score="logit")).methods == ("integral", "quadratic")

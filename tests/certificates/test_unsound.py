@@ -49,7 +49,7 @@ def test_left_ends_are_caught_even_with_fine_steps(start, end, monkeypatch):
         (left_ends, "2 x tanh", "breast-cancer"),
         (without_first_layer, "2 x softplus 1", "breast-cancer"),
         (without_first_layer, "2 x tanh", "digits"),
-        (without_softmax, "1 x softplus 1", "digits"),
+        (without_softmax, "2 x softplus 1", "digits"),
         (without_softmax, "1 x leaky relu", "digits"),
         (half_the_ball, "1 x softplus 5", "digits"),
     ],

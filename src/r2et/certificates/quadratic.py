@@ -1,4 +1,6 @@
-"""The quadratic certificate of networks of two hidden layers: slope and curvature at x, and how far that changes.
+"""The quadratic certificate: slope and curvature at x, and how far that changes.
+
+It is for two hidden layers and a score that is linear in the logits, and for one and the log-odds of many classes.
 
 phi(x + delta) = phi(x) + grad phi . delta + the integral of (1 - t) phi''(x + t delta) over 0 < t < 1. With the
 curvature at x this is a quadratic function, whose smallest value on a ball is known. What the curvature may change
@@ -14,10 +16,12 @@ from torch import Tensor
 from r2et.certificates.trust_region import least_on_balls
 from r2et.enclosure.activations import INFLATION
 from r2et.enclosure.attributions import Attributions
+from r2et.enclosure.class_expansion import ClassDrift, ClassExpansion, why_not_classes
 from r2et.enclosure.drift import Drift
-from r2et.enclosure.expansion import Errors, Expanded, Expansion, why_not_expanded
+from r2et.enclosure.expansion import Expansion, why_not_expanded
 from r2et.enclosure.feature_pairs import FeaturePairs, first_order_radii
 from r2et.enclosure.network import Network
+from r2et.enclosure.second_order import Errors, SecondOrder
 from r2et.explainers import Explainer, Gradient
 
 #: balls on the way to a radius that was asked for
@@ -41,22 +45,27 @@ def why_not_quadratic(network: Network, explainer: Explainer) -> str | None:
     if type(explainer) is not Gradient:
         return f"it is for Gradient, not for {type(explainer).__name__}"
     if len(network.logits.bias) > 2 and explainer.score not in ("logit", "margin"):
-        return (
-            f"it is for two classes, or for a logit or a margin, and there are {len(network.logits.bias)} classes"
-        )
+        return why_not_classes(network)
     return why_not_expanded(network)
+
+
+def expansion_of(attributions: Attributions) -> Expansion | ClassExpansion:
+    """What functionals are to second order around the inputs."""
+    return Expansion(attributions) if attributions.head.linear else ClassExpansion(attributions)
 
 
 class Level:
     """Functionals of N inputs on growing balls."""
 
-    def __init__(self, expansion: Expansion, pairs: FeaturePairs, times: Tensor) -> None:
+    def __init__(self, expansion: Expansion | ClassExpansion, pairs: FeaturePairs, times: Tensor) -> None:
         self.expansion, self.pairs = expansion, pairs
-        self.drift: Drift = expansion.drift(times)
+        self.drift: Drift | ClassDrift = expansion.drift(times)
 
     def pieces(self, rows: Tensor, numbers: Tensor) -> list["Piece"]:
         """Functionals by input and number (F,), in groups that stay small."""
-        widest = max(self.expansion.second.shape) * max(self.expansion.first.shape[1], self.drift.times.shape[1])
+        widest = max(self.expansion.second.shape[-2:]) * max(
+            self.expansion.first.shape[1], self.drift.times.shape[1]
+        )
         size = max(1, ENTRIES // widest)
         return [Piece(self, *part) for part in zip(rows.split(size), numbers.split(size), strict=True)]
 
@@ -70,7 +79,7 @@ class Piece:
         self.values = level.pairs.values[rows, numbers]
         self.times = level.drift.times[rows]
         self.loss = level.drift.loss[rows] * torch.hypot(a, b).unsqueeze(1)
-        self.expanded: Expanded = level.expansion.expanded(rows, i, a, j, b)
+        self.expanded: SecondOrder = level.expansion.expanded(rows, i, a, j, b)
         self.level = level
 
     @cached_property
@@ -142,7 +151,7 @@ def quadratic_at(
         asked: radii.
         every: look at all functionals, not only at those that are the first to turn.
     """
-    expansion, radii = Expansion(attributions), known
+    expansion, radii = expansion_of(attributions), known
     most = known.shape[1] if every else affordable(expansion, AT_MOST)
     shape = torch.arange(1, ON_THE_WAY + 1, dtype=known.dtype, device=known.device) / ON_THE_WAY
     for radius in sorted(asked):
@@ -158,10 +167,10 @@ def quadratic_at(
     return radii
 
 
-def affordable(expansion: Expansion, count: int) -> int:
+def affordable(expansion: Expansion | ClassExpansion, count: int) -> int:
     """How many functionals of an input to look at: `count`, or fewer where each of them is dear."""
     size: int = expansion.first.shape[1]
-    dear: int = size * size * max(size, *expansion.second.shape)
+    dear: int = size * size * max(size, *expansion.second.shape[-2:])
     return max(1, min(count, count * AFFORDABLE // dear))
 
 
@@ -182,7 +191,7 @@ def quadratic_radii(
 
     See `quadratic_at` for the arguments.
     """
-    expansion, radii = Expansion(attributions), known
+    expansion, radii = expansion_of(attributions), known
     together = -(-known.shape[1] // ROUNDS) if every else affordable(expansion, TOGETHER)
     around = guesses(attributions, pairs, known)
     left = (around > 0) & around.isfinite()

@@ -20,6 +20,9 @@ from r2et.enclosure.jacobian import jacobian, norm_bound, row_norms
 from r2et.enclosure.network import INPUT, Layer, Network
 from r2et.enclosure.switches import model_error
 
+#: how often the weights of classes are bounded by each other
+CLOSER = 2
+
 
 @dataclass(frozen=True)
 class Ball:
@@ -236,6 +239,7 @@ def march(network: Network, x: Tensor, head: Head, times: Tensor, frozen: bool =
     blurs = network.blurs(x)
     spreads = [torch.zeros_like(z) for z in inner]
     moved = head.outputs.new_zeros(head.outputs.shape)
+    shifted = torch.zeros_like(moved)
     before = torch.zeros_like(times[:, 0])
     for time in times.unbind(1):
         step = (time - before).unsqueeze(1)
@@ -262,6 +266,12 @@ def march(network: Network, x: Tensor, head: Head, times: Tensor, frozen: bool =
         heights = norm_bound(network, last)
         moved = moved + step * heights
         weights = head.weights(moved * (1 + INFLATION))
+        if weights is not None:
+            reached = shifted
+            for _ in range(CLOSER):
+                reached = shifted + step * head.pace(weights, heights)
+                weights = head.closer(weights, reached * (1 + INFLATION))
+            shifted = reached
         slope = head.slope(weights)
         pulls, cotangent = _reverse(network, head, slopes, slope)
         bends = [

@@ -13,7 +13,6 @@ which are linear in delta, what that adds to phi'' is at most
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,52 +21,26 @@ from r2et.enclosure.activations import INFLATION
 from r2et.enclosure.attributions import Attributions
 from r2et.enclosure.drift import LAST_DIGITS, Drift, at_point, drifted
 from r2et.enclosure.network import INPUT, Network
+from r2et.enclosure.second_order import Around, Errors, SecondOrder, Sizes, coordinates, known_twists
 
 
 def why_not_expanded(network: Network) -> str | None:
     """Why functionals of a network are not expanded; None if they are."""
     if len(network.layers) != 2 or INPUT not in network.layers[0].matrices or 0 not in network.layers[1].matrices:
         return f"it is for networks of two hidden layers, and this one has {len(network.layers)}"
-    at = torch.zeros(1, 1, dtype=network.base.dtype, device=network.base.device)
-    for layer in network.layers:
-        if layer.activation is None or not layer.activation.smooth or layer.activation.twist(at, at) is None:
-            return f"the third derivative of layer {layer.name!r} is not known"
-    return None
-
-
-class Errors(NamedTuple):
-    """Weights of squares that bound how phi'' moves on each of T balls.
-
-    Attributes:
-        first: of y, (F, T, h_1).
-        second: of v_0, (F, T, h_2).
-        turned: of b_0, (F, T, h_2).
-    """
-
-    first: Tensor
-    second: Tensor
-    turned: Tensor
-
-    def mean(self, weights: Tensor) -> "Errors":
-        """Weighted sums over the balls, weights (F, T), each without its second axis."""
-        return Errors(*(torch.einsum("ft,fth->fh", weights, part) for part in self))
+    return known_twists(network)
 
 
 @dataclass(frozen=True)
-class Expanded:
-    """F functionals to second order, in c coordinates of the ball.
-
-    Attributes:
-        of: the network and inputs.
-        rows: the input of each, (F,).
-        hidden: W_1 d, (F, h_1).
-        tangent: a at x, (F, h_2).
-    """
+class Expanded(SecondOrder):
+    """F functionals of a network of two hidden layers; `tangent` is a at x."""
 
     of: "Expansion"
-    rows: Tensor
-    hidden: Tensor
-    tangent: Tensor
+
+    @cached_property
+    def kappa(self) -> Tensor:
+        """q sigma''' a of the second layer at x, (F, h_2)."""
+        return self.of.q[self.rows] * self.of.at_second.twist[self.rows] * self.tangent
 
     @cached_property
     def pulled(self) -> Tensor:
@@ -81,20 +54,6 @@ class Expanded:
         return (self.of.second * inner.unsqueeze(1)) @ self.of.first
 
     @cached_property
-    def turning_lengths(self) -> Tensor:
-        """Norms of the rows of B, (F, h_2)."""
-        lengths: Tensor = self.turning.norm(dim=2)
-        return lengths
-
-    @cached_property
-    def slope(self) -> Tensor:
-        """The gradient of phi at x, (F, c)."""
-        of, rows = self.of, self.rows
-        inner = self.hidden * of.at_first.bend[rows] * of.pull[rows]
-        outer = of.rho[rows] * self.tangent
-        return inner @ of.first + (outer.unsqueeze(1) @ of.jacobian[rows]).squeeze(1)
-
-    @cached_property
     def slope_error(self) -> Tensor:
         """What rounding may have done to the length of `slope`, (F,)."""
         of, rows = self.of, self.rows
@@ -102,27 +61,6 @@ class Expanded:
         tangent = (self.hidden.abs() * of.at_first.slope[rows].abs()) @ of.second.abs().T + self.tangent.abs()
         others = of.rho[rows].abs() * tangent * of.jacobian_size[rows]
         return LAST_DIGITS * (sizes.sum(1) + others.sum(1))
-
-    def curvature(self, errors: Errors) -> Tensor:
-        """The smallest curvature that errors (F, h) leave: phi'' >= delta^T this delta, (F, c, c)."""
-        of, rows = self.of, self.rows
-        jacobian, turning = of.jacobian[rows], self.turning
-        inner = self._first_bend() - errors.first
-        kappa = of.q[rows] * of.at_second.twist[rows] * self.tangent - errors.second
-        crossed = of.rho[rows].unsqueeze(2) * jacobian - errors.turned.unsqueeze(2) * turning / 2
-        half = jacobian.mT @ (kappa.unsqueeze(2) * jacobian / 2) + turning.mT @ crossed
-        half = half + of.first.T @ (inner.unsqueeze(2) * of.first / 2)
-        return half + half.mT
-
-    def no_errors(self) -> Errors:
-        """As if nothing moved: with these, `curvature` is that at x."""
-        first, second = torch.zeros_like(self.hidden), torch.zeros_like(self.tangent)
-        return Errors(first, second, second)
-
-    def _first_bend(self) -> Tensor:
-        """D at x, (F, h_1)."""
-        at = self.of.at_first.of(self.rows)
-        return self.hidden * at.twist * self.of.pull[self.rows] + at.bend * self.pulled
 
     def errors(self, drift: Drift) -> Errors:
         """How phi'' moves on each of T balls."""
@@ -141,18 +79,12 @@ class Expanded:
         bends, twists = at.bend.abs().unsqueeze(1), at.twist.abs().unsqueeze(1)
         inner = u * (first.twist * of.pull[rows].abs().unsqueeze(1) + (twists + first.twist) * drift.pull[rows])
         inner = inner + first.bend * self.pulled.abs().unsqueeze(1) + (bends + first.bend) * sent_back
-        # v = v_0 + e and b = b_0 + f: products of two of these by squares, each on its own scale
-        v, b = of.jacobian_lengths[rows].unsqueeze(1), self.turning_lengths.unsqueeze(1)
-        e, f = drift.values[rows], (u * first.bend * of.lengths) @ weights.T
-        apart = _inverse(of.lengths)
-        inner = inner + first.slope * apart * ((kappa * (v + e) + rho * (b + f)) @ weights)
-        inner = inner + u * first.bend * apart * ((rho * (v + e)) @ weights)
-        outer = kappa_moved + (kappa * e + rho_moved * b + rho * f) * _inverse(v)
-        turned = (rho_moved * v + rho * e) * _inverse(b)
-        return Errors(*(part * (1 + INFLATION) for part in (inner, outer, turned)))
+        sizes = Sizes(kappa, kappa_moved, rho, rho_moved)
+        bent = Errors(inner, torch.zeros_like(kappa), torch.zeros_like(kappa))
+        return self.products(sizes, first, drift.values[rows], weights).plus(bent).inflated()
 
 
-class Expansion:
+class Expansion(Around):
     """A network of two hidden layers around N inputs, to second order.
 
     Coordinates of the ball are the features, or directions that the rows of the base span if these are fewer.
@@ -166,7 +98,7 @@ class Expansion:
     def __init__(self, of: Attributions) -> None:
         network, head = of.network, of.head
         self.of = of
-        moving = _coordinates(network.moving)
+        moving = coordinates(network.moving)
         self.first = moving[network.blocks[0]]
         self.lengths: Tensor = network.lengths[network.blocks[0]] * (1 + INFLATION)
         self.second = network.layers[1].matrices[0]
@@ -198,12 +130,6 @@ class Expansion:
         """J with v_0 = J delta, (N, h_2, c)."""
         inner = (self.second * self.at_first.slope.unsqueeze(1)) @ self.first
         return inner if self.skip is None else inner + self.skip
-
-    @cached_property
-    def jacobian_lengths(self) -> Tensor:
-        """Norms of its rows, (N, h_2)."""
-        lengths: Tensor = self.jacobian.norm(dim=2)
-        return lengths
 
     @cached_property
     def jacobian_size(self) -> Tensor:
@@ -240,20 +166,6 @@ class Expansion:
         return Drift(times, first, second, pull, values, 2 * enclosed.error)
 
 
-def _coordinates(moving: Tensor) -> Tensor:
-    """Rows with the same products with each other, in as few coordinates as there are rows or columns, (K, c)."""
-    if moving.shape[1] <= moving.shape[0]:
-        return moving
-    fewer: Tensor = torch.linalg.qr(moving.T, mode="r").R.T
-    return fewer
-
-
 def _matrix(matrices: dict[int, Tensor], source: int, rows: int, size: int, like: Tensor) -> Tensor:
     """What multiplies the activations of a layer in the score, (N, size); 0 where nothing does."""
     return matrices[source][:, 0] if source in matrices else like.new_zeros(rows, size)
-
-
-def _inverse(values: Tensor) -> Tensor:
-    """1 / values, and 0 where what they are the scale of is 0."""
-    inverse: Tensor = torch.where(values > 0, 1 / values, 0.0)
-    return inverse

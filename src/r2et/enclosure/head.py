@@ -1,6 +1,7 @@
 """From logits to the score that is explained, with its derivatives on boxes of logits."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -8,7 +9,7 @@ from torch import Tensor
 from r2et.enclosure.activations import INFLATION
 from r2et.enclosure.box import Box
 from r2et.enclosure.jacobian import chain
-from r2et.enclosure.network import INPUT, Network
+from r2et.enclosure.network import INPUT, SMALLEST, Network
 from r2et.scores import Score, runner_up_class
 
 
@@ -58,6 +59,37 @@ class Head:
             ends.append(torch.where(self.others, share, 0.0))
         box = Box.between(*ends)
         return Box(box.center, box.radius + INFLATION * ends[1])
+
+    @cached_property
+    def at_x(self) -> Tensor:
+        """The weights at x, (N, rows)."""
+        weights = self.weights(torch.zeros_like(self.outputs))
+        assert weights is not None
+        return weights.center
+
+    def apart(self, weights: Box) -> Tensor:
+        """How far weights in a box are from those at x, at most, (N, rows)."""
+        return torch.maximum(weights.upper - self.at_x, self.at_x - weights.lower)
+
+    def pace(self, weights: Box, heights: Tensor) -> Tensor:
+        """How fast logarithms of weights move, at most, where outputs have slopes up to `heights`, (N, rows).
+
+        The derivative of log w_j is that of output j, less its mean under w. As the mean under the weights at x
+        is zero everywhere, what is left of it is due to the weights' difference from those at x.
+        """
+        # the outputs were centred in float64
+        apart = self.apart(weights) + INFLATION
+        return heights + (apart * heights).sum(1, keepdim=True)
+
+    def closer(self, weights: Box, moved: Tensor) -> Box:
+        """The part of a box (N, rows) that logarithms which move by at most `moved` (N, rows) leave of it."""
+        start = self.at_x
+        slack = INFLATION * (weights.upper + start)
+        low, high = start * (-moved).exp() - slack, start * moved.exp() + slack
+        # what is next to nothing has no digits to compare, and times infinity it is no number
+        known = start > SMALLEST
+        low, high = torch.where(known, low, weights.lower), torch.where(known, high, weights.upper)
+        return Box.between(torch.maximum(weights.lower, low), torch.minimum(weights.upper, high))
 
     def slope(self, weights: Box | None) -> Box:
         """The derivative of the score by the outputs, box (N, rows)."""

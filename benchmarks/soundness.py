@@ -3,7 +3,7 @@
     python -m benchmarks.soundness --output benchmarks/results/soundness.json --processes 2
 
 A case is one input and one network. Results of blocks of networks are kept in `--work` until they are removed: a
-run that was interrupted goes on where it was. 20,000 cases take about 50 minutes of processor time.
+run that was interrupted goes on where it was. 20,000 cases take about an hour of processor time.
 """
 
 import argparse

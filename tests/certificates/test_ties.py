@@ -7,6 +7,7 @@ from torch import nn
 from benchmarks.hunting import drawn_case
 from r2et import ranking
 from r2et.certificates import certify
+from r2et.certificates.deterministic import order_radii, other_classes
 from r2et.enclosure.activations import LeakyReLU, MaxPool
 from r2et.enclosure.problems import Reading
 from r2et.explainers import Gradient, GradientTimesInput, SmoothGrad
@@ -187,6 +188,36 @@ def test_runner_up_classes_that_tie_leave_no_margin_to_certify():
     radius = certify(case.model, case.x, case.k, explainer=case.explainer).radius
     assert float(radius[tied].max()) < 1e-12
     assert float(radius[~tied].max()) > 1e-3
+
+
+@pytest.mark.parametrize("activation", [nn.Tanh, nn.ReLU, nn.Identity])
+def test_classes_that_are_copies_of_each_other_hold_no_prediction(activation):
+    """They are apart by rounding, which names another one elsewhere; nothing moves the difference of weights."""
+    model, x = mlp(11, 10, hidden=63, seed=3, activation=activation), normal(20, 11, seed=2)
+    with torch.no_grad():
+        logits = model(x)
+        # in half of the rows they are ahead of the others
+        model[2].bias[3] += (logits[:, :3].amax(1) - logits[:, 3]).median()
+        model[2].weight[4:], model[2].bias[4:] = model[2].weight[3].clone(), model[2].bias[3].clone()
+    copies = model(x).argmax(1) >= 3
+    assert 0 < int(copies.sum()) < len(x)
+    held = certify(model, x, 3, prediction=True).details["prediction"]
+    assert not held[copies].any()
+    assert (held[~copies] > 0).sum() > 5
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_a_gap_of_rounding_between_classes_is_a_tie(layers):
+    model, x = (nn.Linear(4, 3).double() if layers == 1 else mlp(4, 3, hidden=5, seed=1)), normal(6, 4, seed=2)
+    last = model if layers == 1 else model[2]
+    with torch.no_grad():
+        last.weight[1], last.bias[1], last.bias[2] = last.weight[0], last.bias[0], -1e3
+    network = Reading.of(model, x, Gradient()).network
+    above = other_classes(torch.zeros(6, dtype=torch.int64), 3)
+    logits = network.forward(x)[1]
+    for gap, certain in ((4e-15, False), (1e-3, True)):
+        apart = logits + torch.tensor([gap, 0.0, 0.0])
+        assert bool((order_radii(network, x, apart, above) > 0).all()) is certain
 
 
 def sparse(*shape, seed):

@@ -6,7 +6,7 @@ from torch import Tensor
 from r2et.certificates.integral import alone_radii, crossing, integral_radii
 from r2et.enclosure.attributions import Attributions
 from r2et.enclosure.ball import march
-from r2et.enclosure.feature_pairs import FeaturePairs, first_order_radii
+from r2et.enclosure.feature_pairs import TIE, FeaturePairs, first_order_radii
 from r2et.enclosure.head import combination
 from r2et.enclosure.network import Network
 
@@ -101,9 +101,11 @@ def order_radii(network: Network, x: Tensor, logits: Tensor, above: Tensor) -> T
     steps = times.diff(dim=1, prepend=torch.zeros_like(times[:, :1]))
     slopes = torch.stack([ball.heights for ball in balls], 2)
     error = torch.stack([2 * ball.output_error for ball in balls], 2)
-    radii = crossing(head.outputs, slopes, steps, error)
+    # classes that are copies of each other are apart by rounding, which may be another one elsewhere
+    apart = head.outputs - TIE * (above.abs() @ network.logit_sizes(x).unsqueeze(2)).squeeze(2)
+    radii = crossing(apart, slopes, steps, error)
     # where nothing moves an output it stays for ever
-    radii = torch.where((slopes.amax(2) == 0) & (head.outputs > 0) & _constant(network), torch.inf, radii)
+    radii = torch.where((slopes.amax(2) == 0) & (apart > 0) & _constant(network), torch.inf, radii)
     return radii.amin(1)
 
 

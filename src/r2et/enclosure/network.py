@@ -151,6 +151,10 @@ class Network:
         values = self._run(x)[1]
         return [rounding_of(layer, values) for layer in self.layers]
 
+    def logit_sizes(self, x: Tensor) -> Tensor:
+        """The sums of the absolute terms of each logit, (N, C): rounding leaves a share of them of a tie."""
+        return rounding_of(self.logits, self._run(x)[1]) / ROUNDING
+
     def _run(self, x: Tensor) -> tuple[list[Tensor], dict[int, Tensor]]:
         values: dict[int, Tensor] = {INPUT: x}
         inner = []

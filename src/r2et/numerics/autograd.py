@@ -1,5 +1,7 @@
 """Small steps of automatic differentiation that everything above shares."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -86,7 +88,7 @@ def written_backwards(output: Tensor) -> list[str]:
     """
     found: dict[str, None] = {}
     seen = set()
-    left: list[object] = [output.grad_fn]
+    left: list[Any] = [output.grad_fn]  # torch does not say that the steps of classes are steps too
     while left:
         step = left.pop()
         if step is None or step in seen:
@@ -94,5 +96,5 @@ def written_backwards(output: Tensor) -> list[str]:
         seen.add(step)
         if isinstance(step, torch.autograd.function.BackwardCFunction):
             found[type(step).__name__.removesuffix("Backward")] = None
-        left += [before for before, _ in getattr(step, "next_functions", ())]
+        left += [before for before, _ in step.next_functions]
     return list(found)

@@ -132,7 +132,8 @@ def masking_table(found: Results) -> list[str]:
         "searches that do not follow their slopes, first seed, "
         f"{rows[0].first('masking/inputs')} inputs: none finds much more than WorstCase. That nearly nothing is *proven* at "
         "this radius for some of them is a limit of the certificate of that version, whose radii were badly spaced and whose "
-        "intervals are wide, not a successful attack; the dual bound of networks with one hidden layer came later.",
+        "intervals are wide, not a successful attack: bounds by duality came later, and [close most of that "
+        "gap](brackets.md) on networks of the same recipe.",
         "",
         f"| data | method | {' | '.join(names)} |",
         "|---" * (2 + len(names)) + "|",

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from r2et.enclosure import Smooth, extent, register
+from r2et.enclosure import Smooth, register
 from r2et.enclosure.activations import _KNOWN, LeakyReLU, MaxPool, activation, known
 from r2et.errors import InputError, ModelError
 
@@ -234,15 +234,3 @@ def test_a_subclass_may_do_something_else():
     assert known(nn.Tanh())
     assert not known(Odd())
     assert not known(nn.ELU())
-
-
-@settings(max_examples=50, deadline=None)
-@given(low=st.floats(-7, 7), width=st.floats(0, 14))
-def test_extent_of_a_cosine(low, width):
-    turns = [i * math.pi for i in range(-7, 8)]
-    least, most = extent(torch.cos, *interval(low, low + width), turns)
-    values = torch.linspace(low, low + width, 5001, dtype=torch.float64).cos()
-    assert float(least) == pytest.approx(float(values.min()), abs=1e-5)
-    assert float(most) == pytest.approx(float(values.max()), abs=1e-5)
-    assert float(least) <= float(values.min()) + 1e-15
-    assert float(most) >= float(values.max()) - 1e-15

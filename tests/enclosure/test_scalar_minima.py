@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from r2et.enclosure import scalar_minima
-from r2et.enclosure.activations import MaxPool, Smooth, Softplus, activation
+from r2et.enclosure.activations import MaxPool, Softplus, activation
+from r2et.enclosure.ranges import Smooth
 from r2et.enclosure.scalar_minima import Neurons, about_bent, has_minima, least, least_bent
 from tests.models_with_answers import generator
 

@@ -16,7 +16,7 @@ from r2et.attacks.boundary import SAFE_MARGIN
 from r2et.attacks.chains import Chains, Found
 from r2et.attacks.hidden_layer import Around, HiddenLayer, Look
 from r2et.attacks.task import Task
-from r2et.enclosure.activations import EnclosedActivation
+from r2et.enclosure.ranges import EnclosedActivation
 from r2et.enclosure.reading import extract
 from r2et.errors import ModelError
 from r2et.explainers import Gradient

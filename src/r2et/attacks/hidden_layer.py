@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from r2et.enclosure.activations import EnclosedActivation
 from r2et.enclosure.network import INPUT, Network
+from r2et.enclosure.ranges import EnclosedActivation
 from r2et.enclosure.scalar_minima import has_minima
 
 

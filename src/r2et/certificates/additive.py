@@ -7,11 +7,12 @@ from torch import Tensor
 
 from r2et.certificates.prices import Moves
 from r2et.certificates.thresholds import FIRST, Lists, squared_limits
-from r2et.enclosure.activations import INFLATION, Softplus
+from r2et.enclosure.activations import Softplus
 from r2et.enclosure.additive import slopes_at, tables
 from r2et.enclosure.feature_pairs import TIE
 from r2et.enclosure.network import ROUNDING, Network
 from r2et.enclosure.problems import Problem
+from r2et.enclosure.ranges import INFLATION
 from r2et.enclosure.shapes import COARSE, FINER, Grading
 from r2et.enclosure.tables import Tables
 from r2et.errors import ModelError

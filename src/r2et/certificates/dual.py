@@ -12,12 +12,12 @@ from r2et.certificates.dual_bounds import Terms, ascended, snapped, started
 from r2et.certificates.dual_columns import PIECES, ColumnTables, ball_of, other_rows
 from r2et.certificates.dual_products import Products
 from r2et.certificates.parabolas import curved, directions_of
-from r2et.enclosure.activations import INFLATION
 from r2et.enclosure.attributions import Attributions
 from r2et.enclosure.ball import Ball
 from r2et.enclosure.column_effects import ColumnAttributions
 from r2et.enclosure.feature_pairs import FeaturePairs
 from r2et.enclosure.network import INPUT, Network
+from r2et.enclosure.ranges import INFLATION
 from r2et.enclosure.scalar_minima import has_minima
 from r2et.explainers import ColumnEffects, Explainer, Gradient, GradientTimesInput
 

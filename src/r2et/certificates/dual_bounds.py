@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from r2et.enclosure.activations import INFLATION, EnclosedActivation
+from r2et.enclosure.ranges import INFLATION, EnclosedActivation
 from r2et.enclosure.scalar_minima import Neurons, about_bent, least, least_bent
 
 #: what rounding may take from a sum, as a share of the sum of its absolute terms

@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from r2et.certificates.dual_bounds import Terms
-from r2et.enclosure.activations import INFLATION
 from r2et.enclosure.ball import Ball, march
 from r2et.enclosure.column_effects import ColumnAttributions, score_error
 from r2et.enclosure.head import Head
 from r2et.enclosure.linear_pieces import Lines, Pieces, slope_lines, value_lines
 from r2et.enclosure.network import ROUNDING, Network
+from r2et.enclosure.ranges import INFLATION
 
 #: pieces of the interval of each neuron; an even number, so that x itself is between two
 PIECES = 32

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from r2et.certificates.dual_bounds import ROUNDING, Bound, Terms
-from r2et.enclosure.activations import INFLATION
 from r2et.enclosure.attributions import Attributions
 from r2et.enclosure.ball import Ball
+from r2et.enclosure.ranges import INFLATION
 from r2et.enclosure.scalar_minima import Neurons, least
 
 

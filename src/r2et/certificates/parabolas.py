@@ -16,7 +16,7 @@ from torch import Tensor
 
 from r2et.certificates.dual_bounds import ROUNDING, TARGET, Proof, Terms, snapped
 from r2et.certificates.trust_region import lowest_on_balls
-from r2et.enclosure.activations import INFLATION
+from r2et.enclosure.ranges import INFLATION
 
 #: how much faster parabolas move than lines
 FASTER = 10.0

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 
 from r2et.certificates.trust_region import least_on_balls
-from r2et.enclosure.activations import INFLATION
 from r2et.enclosure.attributions import Attributions
 from r2et.enclosure.class_expansion import ClassDrift, ClassExpansion, why_not_classes
 from r2et.enclosure.drift import Drift
 from r2et.enclosure.expansion import Expansion, why_not_expanded
 from r2et.enclosure.feature_pairs import FeaturePairs, first_order_radii
 from r2et.enclosure.network import Network
+from r2et.enclosure.ranges import INFLATION
 from r2et.enclosure.second_order import Errors, SecondOrder
 from r2et.explainers import Explainer, Gradient
 

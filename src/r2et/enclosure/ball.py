@@ -12,12 +12,12 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from r2et.enclosure.activations import INFLATION
 from r2et.enclosure.bands import Band, band
 from r2et.enclosure.box import Box
 from r2et.enclosure.head import Head
 from r2et.enclosure.jacobian import jacobian, norm_bound, row_norms
 from r2et.enclosure.network import INPUT, Layer, Network
+from r2et.enclosure.ranges import INFLATION
 from r2et.enclosure.switches import model_error
 
 #: how often the weights of classes are bounded by each other

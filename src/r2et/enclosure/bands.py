@@ -5,8 +5,8 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from r2et.enclosure.activations import INFLATION
 from r2et.enclosure.box import Box
+from r2et.enclosure.ranges import INFLATION
 
 #: parts of an interval on which a function's range is asked for
 PARTS = 16

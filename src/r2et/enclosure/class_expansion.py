@@ -17,10 +17,10 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from r2et.enclosure.activations import INFLATION
 from r2et.enclosure.attributions import Attributions
 from r2et.enclosure.drift import LAST_DIGITS, Derivatives, at_point, drifted
 from r2et.enclosure.network import INPUT, Network
+from r2et.enclosure.ranges import INFLATION
 from r2et.enclosure.second_order import Around, Errors, SecondOrder, Sizes, coordinates, inverse, known_twists
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from r2et.enclosure.activations import INFLATION, EnclosedActivation
+from r2et.enclosure.ranges import INFLATION, EnclosedActivation
 
 #: what the last digits of a sum may be wrong by, as a share of its absolute terms
 LAST_DIGITS = 1e-12

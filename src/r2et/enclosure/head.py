@@ -6,10 +6,10 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from r2et.enclosure.activations import INFLATION
 from r2et.enclosure.box import Box
 from r2et.enclosure.jacobian import chain
 from r2et.enclosure.network import INPUT, SMALLEST, Network
+from r2et.enclosure.ranges import INFLATION
 from r2et.scores import Score, runner_up_class
 
 

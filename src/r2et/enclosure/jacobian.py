@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from r2et.enclosure.activations import INFLATION
 from r2et.enclosure.box import Box
 from r2et.enclosure.network import INPUT, SMALLEST, Network
+from r2et.enclosure.ranges import INFLATION
 
 
 def jacobian(

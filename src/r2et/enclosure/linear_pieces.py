@@ -9,8 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from r2et.enclosure.activations import INFLATION, EnclosedActivation, LeakyReLU
+from r2et.enclosure.activations import LeakyReLU
 from r2et.enclosure.network import ROUNDING, SMALLEST
+from r2et.enclosure.ranges import INFLATION, EnclosedActivation
 from r2et.enclosure.scalar_minima import Neurons, least
 
 

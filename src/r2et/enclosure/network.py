@@ -10,7 +10,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from r2et.enclosure.activations import EnclosedActivation
+from r2et.enclosure.ranges import EnclosedActivation
 from r2et.errors import ModelError
 
 #: number of the input among the sources of a layer

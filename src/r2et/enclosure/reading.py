@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
-from r2et.enclosure.activations import EnclosedActivation, MaxPool, activation, known
+from r2et.enclosure.activations import MaxPool, activation, known
 from r2et.enclosure.affine import Affine, Source
 from r2et.enclosure.layers import (
     AS_MODULES,
@@ -23,6 +23,7 @@ from r2et.enclosure.layers import (
     kind_of,
 )
 from r2et.enclosure.network import INPUT, Layer, Network
+from r2et.enclosure.ranges import EnclosedActivation
 from r2et.errors import ModelError, in_words
 from r2et.numerics.modes import buffers_kept, evaluating
 from r2et.numerics.preflight import check_ready

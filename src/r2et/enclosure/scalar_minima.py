@@ -5,7 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from r2et.enclosure.activations import INFLATION, EnclosedActivation, LeakyReLU
+from r2et.enclosure.activations import LeakyReLU
+from r2et.enclosure.ranges import INFLATION, EnclosedActivation
 
 #: pieces of an interval where the places of a given curvature are not known
 PIECES = 16

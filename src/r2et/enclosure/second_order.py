@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from r2et.enclosure.activations import INFLATION
 from r2et.enclosure.drift import Derivatives
 from r2et.enclosure.network import Network
+from r2et.enclosure.ranges import INFLATION
 
 
 class Errors(NamedTuple):

@@ -12,8 +12,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from r2et.enclosure.activations import Softplus, extent
+from r2et.enclosure.activations import Softplus
 from r2et.enclosure.network import ROUNDING
+from r2et.enclosure.ranges import extent
 
 #: how close to a function its parabolas need not come, as a share of its size
 FINEST = 1e-14

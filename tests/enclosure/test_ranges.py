@@ -15,7 +15,9 @@ from r2et.errors import InputError
 @given(low=st.floats(-7, 7), width=st.floats(0, 14))
 def test_extent_of_a_cosine(low, width):
     turns = [i * math.pi for i in range(-7, 8)]
-    least, most = extent(torch.cos, torch.tensor([low]).double(), torch.tensor([low + width]).double(), turns)
+    least, most = extent(
+        torch.cos, *(torch.tensor([end], dtype=torch.float64) for end in (low, low + width)), turns
+    )
     values = torch.linspace(low, low + width, 5001, dtype=torch.float64).cos()
     assert float(least) == pytest.approx(float(values.min()), abs=1e-5)
     assert float(most) == pytest.approx(float(values.max()), abs=1e-5)

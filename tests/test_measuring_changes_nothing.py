@@ -139,6 +139,7 @@ CALLS: dict[str, Call] = {
     "thickness_bounds": lambda model, x, y: r2et.thickness_bounds(model, x, K, 0.1, samples=2),
     "path_explanations": _path,
     "certify": lambda model, x, y: r2et.certify(model, x, K),
+    "bracket": lambda model, x, y: r2et.bracket(model, x, K, radii=[0.3], attack="boundary").to_dict(),
     "first_order": lambda model, x, y: certificates.first_order(model, x, K),
     "noisy_counts": lambda model, x, y: certificates.noisy_counts(model, x, K, samples=10),
     "statistical_stability": lambda model, x, y: certificates.statistical_stability(
@@ -877,8 +878,8 @@ def test_no_grad_around_a_measurement_changes_nothing(name):
 
 #: they look at layers or draw without the model
 NO_LOOK = {"piecewise_linear", "extract", "path_explanations", "GaussianNeighbours.draw", "UniformNeighbours.draw"}
-#: one call is made of two
-TWO_CALLS = {"adversarial_auc"}
+#: one call is made of two; an audit looks at the model, and at its copy in float64 for the bracket
+TWO_CALLS = {"adversarial_auc", "audit"}
 
 
 @pytest.mark.parametrize("name", [name for name in CALLS if not name.startswith(SLOW)])

@@ -88,8 +88,8 @@ EXPLAINED: dict[str, Explainer] = {
     "integrated-gradients": r2et.explainers.IntegratedGradients(points=4),
     "column-effects": ColumnEffects(columns=COLUMNS),
 }
-#: a certificate of other networks than the one here, with a test of its own below
-ADDITIVE = "additive"
+#: certificates of other networks than the one here, with tests of their own below
+ADDITIVE, QUADRATIC = "additive", "quadratic"
 NOT_CLAIMED = {
     "activation": "explains neurons of a layer: its list names no feature or column",
     "cross-entropy": "has no explanation; its value on valid rows is the same by construction",
@@ -181,7 +181,11 @@ MEASURES = {
     "thickness of a pair": pairwise,
     "thickness bounds": bounds,
     **{f"objective {name}": partial(objective, name) for name in OBJECTIVE_SETTINGS},
-    **{f"certificate {method}": partial(certificate, method) for method in get_args(Method) if method != ADDITIVE},
+    **{
+        f"certificate {method}": partial(certificate, method)
+        for method in get_args(Method)
+        if method not in (ADDITIVE, QUADRATIC)
+    },
     "faithfulness": faithfulness,
 }
 #: attacks that take long look at two explainers alone: the others differ from Gradient in points and factors
@@ -270,6 +274,23 @@ def test_the_exact_certificate_of_additive_scores_sees_no_sum():
             limits(rounded, ADDITIVE, threat)
         assert (limits(rounded, "auto", threat) <= plain * 1.005).all()
     assert float((limits(model, ADDITIVE, "paper") - limits(trapped, ADDITIVE, "paper")).abs().max()) > 1e-4
+
+
+@pytest.mark.parametrize("trap", GAUGES)
+def test_the_quadratic_certificate_of_two_layers_sees_no_sum(trap):
+    model = nn.Sequential(*network(seed=4), nn.Tanh(), nn.Linear(2, 2).double())
+    with torch.no_grad():
+        model[-1].weight.copy_(normal(2, 2, seed=7))
+    trapped = TRAPS[trap](model)
+
+    def limits(net, threat):
+        return certificate(QUADRATIC, net, Gradient(), domain=DOMAIN, threat=threat)
+
+    for threat in ("tangent", "domain"):
+        plain = limits(model, threat)
+        assert (plain > 0).any()
+        assert float((plain - limits(trapped, threat)).abs().max()) < 1e-8, threat
+    assert float((limits(model, "paper") - limits(trapped, "paper")).abs().max()) > 1e-4
 
 
 def test_every_registered_name_is_in_the_table_or_has_a_reason():

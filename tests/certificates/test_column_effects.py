@@ -175,7 +175,9 @@ def test_a_trap_changes_no_certificate(activation, trap, prediction):
     before, after = (
         certify(each, x, K, explainer=EFFECTS, domain=DOMAIN, prediction=prediction) for each in (model, trapped)
     )
-    assert torch.allclose(before.limits, after.limits, rtol=1e-8, atol=1e-8)
+    # the prediction is charged for the rounding of its logits, and a trap that cancels has been added up too
+    close = 1e-6 if prediction else 1e-8
+    assert torch.allclose(before.limits, after.limits, rtol=close, atol=close)
     assert torch.equal(before.top, after.top)
 
 

@@ -425,6 +425,13 @@ MEASURING = [
     row("certificates.Smoothing: seed", lambda: certificates.Smoothing(seed="a"), "seed='a'"),
     row("certify: chunk_size", lambda: r2et.certify(NET, X, 2, chunk_size=-1), "chunk_size=-1"),
     row("certify: x has NaN", lambda: r2et.certify(NET, WITH_NAN, 2), "NaN", "x[0, 2]"),
+    row("bracket: k is true", lambda: r2et.bracket(NET, X, True, radii=[0.1]), "whole number", "True"),
+    row("bracket: no radii", lambda: r2et.bracket(NET, X, 2, radii=[]), "radii"),
+    row("bracket: a radius below zero", lambda: r2et.bracket(NET, X, 2, radii=[-0.1]), "-0.1"),
+    row("bracket: prediction", lambda: r2et.bracket(NET, X, 2, radii=[0.1], prediction=True), "True", "kept"),
+    row("bracket: attack", lambda: r2et.bracket(NET, X, 2, radii=[0.1], attack="magic"), "magic"),
+    row("bracket: method", lambda: r2et.bracket(NET, X, 2, radii=[0.1], method="smoothing"), "smoothing"),
+    row("bracket: x has NaN", lambda: r2et.bracket(NET, WITH_NAN, 2, radii=[0.1]), "NaN", "x[0, 2]"),
     row("certificates.first_order: chunk_size", lambda: certificates.first_order(NET, X, 2, chunk_size=0), "=0"),
     row(
         "certificates.first_order: explainer",

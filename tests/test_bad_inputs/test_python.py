@@ -24,7 +24,7 @@ TABLE_OF_ROWS = [*MEASURING, *TRAINING, *ODD]
 #: public names without a row, and why
 WITHOUT_A_ROW = {
     **dict.fromkeys(
-        ("CheckpointError", "DataError", "InputError", "ModelError", "TrustError"),
+        ("CheckpointError", "ContradictionError", "DataError", "InputError", "ModelError", "TrustError"),
         "errors: r2et raises them, nobody calls them",
     ),
     **dict.fromkeys(
@@ -36,6 +36,7 @@ WITHOUT_A_ROW = {
             "auditing.KappaBracket",
             "auditing.Picture",
             "auditing.Samples",
+            "Bracket",
             "tables.Encoding",
             "FitResult",
             "certificates.StatisticalStability",

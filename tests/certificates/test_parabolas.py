@@ -66,6 +66,16 @@ def test_directions_are_as_few_as_the_features_that_move():
     assert directions_of(torch.ones(200, 300, dtype=torch.float64)) is None
 
 
+def test_directions_are_charged_for_the_rounding_of_the_longest_row():
+    """A neuron that reads a billionth of what another reads may lose as many digits in their directions."""
+    terms = ugly(nn.Softplus(), "plain", count=1, hidden=6, n=6)
+    weights = terms.weights * 10.0 ** -torch.arange(0, 12, 2).double().unsqueeze(1)
+    narrow, lengths = directions_of(weights), weights.norm(dim=1)
+    apart = ((narrow @ narrow.T) - weights @ weights.T).abs()
+    charge = parabolas.ROUNDING * parabolas.DIRECTIONS_BLUR * lengths.norm() * lengths.unsqueeze(1)
+    assert (apart <= charge + charge.T).all()
+
+
 def test_bounds_that_are_no_numbers_prove_nothing():
     terms = ugly(nn.Tanh(), "plain", count=8)
     terms = replace(terms, beta=terms.beta * torch.nan)

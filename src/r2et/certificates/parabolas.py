@@ -22,6 +22,8 @@ from r2et.enclosure.ranges import INFLATION
 FASTER = 10.0
 #: how many directions of the input a layer may read: beyond that, their matrices are too large
 MOST_DIRECTIONS = 96
+#: how far what is read in these directions may be off, as a share of the size of all weights, beside ROUNDING
+DIRECTIONS_BLUR = 0.1
 #: entries of matrices that are kept together
 ENTRIES = 2**20
 
@@ -156,7 +158,10 @@ def _proven(terms: Terms, narrow: Tensor, at: Multipliers) -> Tensor:
     least, _ = _on_ball(terms, narrow, at)
     ends = torch.maximum(terms.low.abs(), terms.high.abs())
     far = terms.radius.unsqueeze(1) * terms.lengths
-    size = values.abs() + at.slopes.abs() * (2 * ends + far) + at.bends.abs() * (ends.square() + far.square())
+    # directions have the rounding of the longest row, also for rows that are short
+    blur = DIRECTIONS_BLUR * terms.radius.unsqueeze(1) * terms.lengths.norm()
+    size = values.abs() + at.slopes.abs() * (2 * ends + far + blur)
+    size = size + at.bends.abs() * (ends.square() + (far + blur).square())
     lost = ROUNDING * (size.sum(1) + terms.constant.abs())
     return terms.constant + values.sum(1) + least * (1 + INFLATION) - lost
 

@@ -7,9 +7,11 @@ from torch import nn
 from r2et.attacks import BoundaryAttack, NextFeatureAttack, Task
 from r2et.certificates import certify
 from r2et.certificates.choice import certify_within
+from r2et.certificates.dual import Level
 from r2et.certificates.exchange import Hints, places_to_start, refuted_at
 from r2et.domain import Domain, under_threat
 from r2et.enclosure.problems import Reading
+from r2et.errors import ContradictionError
 from r2et.explainers import Gradient, GradientTimesInput
 from tests.models_with_answers import linear, mlp, normal
 
@@ -29,7 +31,7 @@ def test_a_functional_is_refuted_where_a_feature_has_passed_another(reduce):
     target = model(x).argmax(1)
     (problem,) = reading.problems(x, target, 3, None)
     points = torch.stack([x, x + 0.8 * normal(6, 7, seed=9), x])
-    refuted = refuted_at(reading, problem, points)
+    refuted = refuted_at(reading, problem, points, (0.1, 10.0, 20.0))
     assert not refuted[0].any(), "nothing has moved"
     assert torch.equal(refuted[1], refuted[2]), "what holds at a radius holds at larger ones"
     after = explainer(model, points[1], target)
@@ -37,11 +39,12 @@ def test_a_functional_is_refuted_where_a_feature_has_passed_another(reduce):
     for row in range(6):
         for place, (i, j) in enumerate(torch.cartesian_prod(pairs.top[row], pairs.rest[row]).tolist()):
             passed = bool(after[row, j] >= after[row, i])
+            either = refuted[1, row].unflatten(0, (-1, 12))[:, place].any()
             # signs turn as well: a magnitude is then above the other one for another reason
             if passed:
-                assert refuted[1, row, place]
+                assert either
             elif reduce == "signed":
-                assert not refuted[1, row, place]
+                assert not either
 
 
 @pytest.mark.parametrize("activation", [nn.Softplus, nn.Tanh, nn.ReLU])
@@ -58,13 +61,23 @@ def test_points_of_an_attack_change_no_proof(activation):
     assert torch.equal(parts.limits, with_them.limits)
 
 
-def test_points_that_refute_everything_leave_nothing_to_prove():
-    """Negative control: they are looked at."""
+def test_points_outside_of_their_balls_say_nothing():
     model, reach, x = case()
     # far away, where the list is another one
     points = torch.stack([x + 50 * normal(6, 7, seed=3)] * 3)
-    fewer = certify_within(model, x, 3, reach=reach, explainer=Gradient(), radii=RADII, points=points)
-    assert (fewer.limits < certify(model, x, 3, radii=RADII).limits).any()
+    same = certify_within(model, x, 3, reach=reach, explainer=Gradient(), radii=RADII, points=points)
+    assert torch.equal(same.limits, certify(model, x, 3, radii=RADII).limits)
+
+
+def test_a_proof_of_what_a_point_refutes_is_an_error(monkeypatch):
+    """Negative control: a certificate that proves everything."""
+    model, reach, x = case()
+    found = BoundaryAttack(k=3, radius=1.0, steps=20, keep="any")(model, x, radii=RADII)
+    points = torch.stack([result.x for result in found])
+    assert (found[-1].precision < 1).any()
+    monkeypatch.setattr(Level, "certified", lambda self, wanted, **effort: (wanted, torch.zeros_like(wanted)))
+    with pytest.raises(ContradictionError, match="not sound"):
+        certify_within(model, x, 3, reach=reach, explainer=Gradient(), radii=RADII, points=points)
 
 
 @pytest.mark.parametrize("domain", [None, Domain(frozen=[0, 3])])

@@ -7,8 +7,10 @@ import torch
 from torch import nn
 
 from r2et.certificates import dual_bounds, parabolas
+from r2et.certificates.choice import certify
 from r2et.certificates.dual_bounds import ascended, started
 from r2et.certificates.parabolas import Multipliers, curved, directions_of
+from r2et.explainers import Gradient
 from tests.certificates.test_dual_bounds import TRAITS, searched, ugly
 from tests.models_with_answers import generator
 
@@ -66,14 +68,40 @@ def test_directions_are_as_few_as_the_features_that_move():
     assert directions_of(torch.ones(200, 300, dtype=torch.float64)) is None
 
 
-def test_directions_are_charged_for_the_rounding_of_the_longest_row():
-    """A neuron that reads a billionth of what another reads may lose as many digits in their directions."""
-    terms = ugly(nn.Softplus(), "plain", count=1, hidden=6, n=6)
-    weights = terms.weights * 10.0 ** -torch.arange(0, 12, 2).double().unsqueeze(1)
-    narrow, lengths = directions_of(weights), weights.norm(dim=1)
-    apart = ((narrow @ narrow.T) - weights @ weights.T).abs()
-    charge = parabolas.ROUNDING * parabolas.DIRECTIONS_BLUR * lengths.norm() * lengths.unsqueeze(1)
-    assert (apart <= charge + charge.T).all()
+def test_directions_keep_the_digits_of_the_shortest_row():
+    """A cut-off beside the longest row would leave out what all the others read."""
+    weights = ugly(nn.Softplus(), "plain", count=1, hidden=3, n=6).weights
+    for scale in (1e8, 1e15, 1e30):
+        long = weights * torch.tensor([[scale], [1.0], [1.0]]).double()
+        narrow = directions_of(long)
+        assert narrow.shape == (3, 3)
+        assert torch.allclose(narrow[1:] @ narrow[1:].T, weights[1:] @ weights[1:].T, rtol=1e-11)
+
+
+def test_a_unit_that_reads_far_more_than_the_others_hides_nothing():
+    """Nobody reads it: what is proven has to be true of the others."""
+    torch.manual_seed(7)
+    model = nn.Sequential(nn.Linear(2, 5), nn.Softplus(beta=5), nn.Linear(5, 2)).double()
+    with torch.no_grad():
+        model[0].weight.copy_(torch.randn(5, 2).double()), model[0].bias.copy_(torch.randn(5).double())
+        model[0].weight[0] *= 1e15
+        model[2].weight.copy_(torch.randn(2, 5).double())
+        model[0].bias[0], model[2].weight[:, 0] = 0.0, 0.0
+    x = torch.randn(12, 2).double()
+    angle = torch.linspace(0, 2 * torch.pi, 361, dtype=torch.float64)[:-1]
+    circle = torch.stack([angle.cos(), angle.sin()], 1)
+    for radius in (0.1, 0.2, 0.4, 0.8):
+        proven = certify(model, x, 1, radii=[radius], budget=0).precision_at(radius) == 1
+        points = x.unsqueeze(1) + radius * circle
+        assert not (changed(model, x, points) & proven).any()
+
+
+def changed(model, x, points):
+    """Whether the largest slope is another one at one of points (N, P, n), bool (N,)."""
+    target = model(x).argmax(1)
+    before = Gradient()(model, x, target).argmax(1, keepdim=True)
+    after = Gradient()(model, points.flatten(0, 1), target.repeat_interleave(points.shape[1])).argmax(1)
+    return (after.unflatten(0, points.shape[:2]) != before).any(1)
 
 
 def test_bounds_that_are_no_numbers_prove_nothing():

@@ -145,3 +145,13 @@ def test_what_is_not_a_number_stays_one_with_a_bend():
     neurons, slope, bend = bent_case(None)
     slope[3], bend[4] = torch.nan, torch.nan
     assert least_bent(activation(nn.Tanh()), neurons, slope, bend)[0][3:5].isnan().all()
+
+
+@pytest.mark.parametrize("module", [nn.Tanh(), nn.Sigmoid(), nn.Softplus()], ids=repr)
+def test_places_of_the_faintest_curvature_are_where_it_is(module):
+    """Far out a slope is next to 0 and its curvature still has all its digits."""
+    known = activation(module)
+    wanted = -torch.logspace(-3, -200, 60, dtype=torch.float64)
+    wanted = wanted if not isinstance(module, nn.Softplus) else -wanted
+    place = known.places(wanted)[0]
+    assert torch.allclose(known.curvature(place, place)[0], wanted, rtol=1e-9, atol=0)

@@ -281,7 +281,8 @@ class _Limits:
             return self.bounds.limits(problem)
         own = self.points[:, self.begin : self.begin + len(problem.target)]
         self.begin += len(problem.target)
-        return self.bounds.limits(problem, refuted_at(self.reading, problem, own))
+        assert self.bounds.radii is not None
+        return self.bounds.limits(problem, refuted_at(self.reading, problem, own, sorted(self.bounds.radii)))
 
 
 def _runner_up_radius(problem: Problem) -> Tensor:

@@ -19,6 +19,7 @@ from r2et.enclosure.feature_pairs import FeaturePairs
 from r2et.enclosure.network import INPUT, Network
 from r2et.enclosure.ranges import INFLATION
 from r2et.enclosure.scalar_minima import has_minima
+from r2et.errors import ContradictionError
 from r2et.explainers import ColumnEffects, Explainer, Gradient, GradientTimesInput
 
 #: steps of ascent with lines alone, and with parabolas too: at radii that were asked for, at trials of a search
@@ -233,13 +234,37 @@ def radii_among(
     radii = torch.zeros_like(pairs.values)
     open_ = pairs.values > 0
     for number, radius in enumerate(sorted(asked)):
-        if refuted_at is not None:
-            open_ = open_ & ~refuted_at[number]
         hair = pairs.values.new_full((len(radii),), radius * (1 + INFLATION))
-        proven, refuted = Level(attributions, pairs, hair).certified(open_, steps=STEPS, budget=budget)
+        level = Level(attributions, pairs, hair)
+        if refuted_at is not None:
+            _check_refuted(level, open_ & refuted_at[number], budget)
+            open_ = open_ & ~_of_pairs(pairs, refuted_at[number])
+        proven, refuted = level.certified(open_, steps=STEPS, budget=budget)
         radii = torch.where(proven, hair.unsqueeze(1), radii)
         open_ = open_ & ~refuted
     return radii
+
+
+def _of_pairs(pairs: FeaturePairs, some: Tensor) -> Tensor:
+    """Some functionals (N, D) with the others of their pairs: of the two none counts without the other."""
+    sides = 2 if pairs.both else 1
+    both: Tensor = some.unflatten(1, (sides, -1)).any(1).repeat(1, sides)
+    return both
+
+
+def _check_refuted(level: Level, refuted: Tensor, budget: int) -> None:
+    """Of the functionals (N, D) that points refute, try to prove the easiest one of each input: it has to fail."""
+    values = level.pairs.values
+    easiest = torch.where(refuted, values, -torch.inf).argmax(1, keepdim=True)
+    wanted = torch.zeros_like(refuted).scatter(1, easiest, refuted.gather(1, easiest))
+    wrong = level.certified(wanted, steps=STEPS, budget=budget)[0].any(1)
+    if bool(wrong.any()):
+        row = int(wrong.nonzero()[0])
+        raise ContradictionError(
+            f"a gap of input {row} of a chunk was proven to stay on the ball of radius "
+            f"{float(level.radius[row]):g}, and an attack found a point of it where it is gone: the "
+            "certificate is not sound"
+        )
 
 
 def dual_radii(
@@ -289,9 +314,7 @@ class _Search:
         wanted = (self.radii < column) & (self.refuted > column) & (self.pairs.values > 0)
         proven, refuted = Level(self.of, self.pairs, trial).certified(wanted, steps=steps, budget=budget)
         self.radii = torch.where(proven, torch.maximum(self.radii, column), self.radii)
-        sides = 2 if self.pairs.both else 1
-        # of the two functionals of a pair none counts without the other
-        refuted = refuted.unflatten(1, (sides, -1)).any(1).repeat(1, sides)
+        refuted = _of_pairs(self.pairs, refuted)
         self.refuted = torch.where(refuted, torch.minimum(self.refuted, column), self.refuted)
         if any(steps):
             short = (self.pairs.limits(self.radii) < column) & (column > 0)

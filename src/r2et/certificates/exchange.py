@@ -17,6 +17,7 @@ from r2et.certificates.dual_bounds import Terms, ascended, started
 from r2et.domain import Reach
 from r2et.enclosure.feature_pairs import FeaturePairs, first_order_radii
 from r2et.enclosure.problems import Problem, Reading, why_not
+from r2et.enclosure.ranges import INFLATION
 from r2et.explainers import Explainer, GradientTimesInput
 from r2et.scores import predicted_class
 
@@ -70,38 +71,36 @@ def quick_at_radii(model: nn.Module, x: Tensor, explainer: Explainer, reach: Rea
     return bounds.only_at_radii and known
 
 
-def refuted_at(reading: Reading, problem: Problem, points: Tensor) -> Tensor:
+def refuted_at(reading: Reading, problem: Problem, points: Tensor, radii: Sequence[float]) -> Tensor:
     """Which functionals are not positive at one of the points, at their radius or a smaller one, bool (R, N, D).
 
-    It only says where a proof cannot succeed: nothing is proven by it, so a point that is not inside its ball
-    costs tightness and no soundness.
+    It only says where a proof cannot succeed: nothing is proven by it. Points outside of their balls say nothing.
 
     Args:
         reading: of the model.
         problem: N of its inputs.
         points: one of each input for each of R rising radii, (R, N, *features).
+        radii: these.
     """
     pairs = problem.pairs
     seen = torch.zeros((len(points), *pairs.values.shape), dtype=torch.bool, device=pairs.values.device)
-    for place, point in enumerate(points):
+    for place, (point, radius) in enumerate(zip(points, radii, strict=True)):
         if place:
             seen[place] = seen[place - 1]
         there = point.to(pairs.values).clone().requires_grad_()
         with torch.enable_grad():
             values = reading.explainer.attribute(reading.model, there, problem.target).detach().flatten(1)
-        seen[place] |= _not_positive(pairs, values)
+        inside = (there.detach().flatten(1) - problem.attributions.x).norm(dim=1) <= radius * (1 + INFLATION / 2)
+        seen[place] |= _not_positive(pairs, values) & inside.unsqueeze(1)
     return seen
 
 
 def _not_positive(pairs: FeaturePairs, values: Tensor) -> Tensor:
-    """Which functionals of signed attributions (N, n) are not above their ties; of a pair both or none, (N, D)."""
+    """Which functionals of signed attributions (N, n) are not above their ties, bool (N, D)."""
     strong = (pairs.sign * values.gather(1, pairs.top)).unsqueeze(2)
     weak = values.gather(1, pairs.rest).unsqueeze(1)
     gaps = [strong - weak, strong + weak] if pairs.both else [strong - weak]
-    below = ~(torch.stack(gaps, 1).flatten(1) > pairs.ties)
-    # a pair counts by its smaller functional
-    either: Tensor = below.unflatten(1, (len(gaps), -1)).any(1).repeat(1, len(gaps))
-    return either
+    return ~(torch.stack(gaps, 1).flatten(1) > pairs.ties)
 
 
 def places_to_start(

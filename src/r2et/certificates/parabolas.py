@@ -16,30 +16,33 @@ from torch import Tensor
 
 from r2et.certificates.dual_bounds import ROUNDING, TARGET, Proof, Terms, snapped
 from r2et.certificates.trust_region import lowest_on_balls
+from r2et.enclosure.network import CLOSE_FRAME
 from r2et.enclosure.ranges import INFLATION
 
 #: how much faster parabolas move than lines
 FASTER = 10.0
 #: how many directions of the input a layer may read: beyond that, their matrices are too large
 MOST_DIRECTIONS = 96
-#: how far what is read in these directions may be off, as a share of the size of all weights, beside ROUNDING
-DIRECTIONS_BLUR = 0.1
 #: entries of matrices that are kept together
 ENTRIES = 2**20
 
 
 def directions_of(weights: Tensor) -> Tensor | None:
-    """What a layer (h, n) reads of the input, in as few directions as possible, (h, d); None if they are too many.
+    """What a layer (h, n) reads of the input, in as few directions as features move, or as it has rows, (h, d).
 
-    |delta| <= r holds for the part of delta in these directions if and only if it holds for some delta.
+    |delta| <= r holds for the part of delta in these directions if and only if it holds for some delta. None if
+    they are too many, or if rounding has taken more from a row than it is charged for, however short the row is.
     """
-    if min(weights.shape) > MOST_DIRECTIONS:
+    moving = weights[:, (weights != 0).any(0)]
+    if min(moving.shape) > MOST_DIRECTIONS:
         return None
-    left, sizes, _ = torch.linalg.svd(weights, full_matrices=False)
-    # what is left out is less than what rounding is charged for
-    kept = sizes > 1e-14 * sizes.amax()
-    narrow: Tensor = left[:, kept] * sizes[kept]
-    return narrow
+    if moving.shape[1] <= len(moving):
+        return moving
+    basis, upper = torch.linalg.qr(moving.T)
+    skew = (basis.T @ basis - torch.eye(len(moving)).to(basis)).abs().sum(1).amax()
+    apart = (moving.T - basis @ upper).norm(dim=0)
+    close = bool(skew <= CLOSE_FRAME) and bool((apart <= CLOSE_FRAME * moving.norm(dim=1)).all())
+    return upper.T.contiguous() if close else None
 
 
 @dataclass(frozen=True)
@@ -158,10 +161,7 @@ def _proven(terms: Terms, narrow: Tensor, at: Multipliers) -> Tensor:
     least, _ = _on_ball(terms, narrow, at)
     ends = torch.maximum(terms.low.abs(), terms.high.abs())
     far = terms.radius.unsqueeze(1) * terms.lengths
-    # directions have the rounding of the longest row, also for rows that are short
-    blur = DIRECTIONS_BLUR * terms.radius.unsqueeze(1) * terms.lengths.norm()
-    size = values.abs() + at.slopes.abs() * (2 * ends + far + blur)
-    size = size + at.bends.abs() * (ends.square() + (far + blur).square())
+    size = values.abs() + at.slopes.abs() * (2 * ends + far) + at.bends.abs() * (ends.square() + far.square())
     lost = ROUNDING * (size.sum(1) + terms.constant.abs())
     return terms.constant + values.sum(1) + least * (1 + INFLATION) - lost
 

@@ -85,7 +85,7 @@ def _sigmoid() -> Smooth:
         curvature,
         (0.0,),
         (-turn, turn),
-        places=lambda wanted: tuple(2 * root.atanh() for root in _cubic_roots(-4 * wanted)),
+        places=lambda wanted: tuple(2 * place for place in _cubic_places(-4 * wanted)),
         twist=lambda z: slope(z) * (1 - 6 * slope(z)),
         twist_turns=(-2 * TANH_TWIST, 0.0, 2 * TANH_TWIST),
     )
@@ -106,19 +106,21 @@ def _tanh() -> Smooth:
         curvature,
         (0.0,),
         (-turn, turn),
-        places=lambda wanted: tuple(root.atanh() for root in _cubic_roots(-wanted / 2)),
+        places=lambda wanted: _cubic_places(-wanted / 2),
         twist=lambda z: slope(z) * (4 - 6 * slope(z)),
         twist_turns=(-TANH_TWIST, 0.0, TANH_TWIST),
     )
 
 
-def _cubic_roots(right: Tensor) -> tuple[Tensor, Tensor]:
-    """The two t in (-1, 1) with t - t^3 = right, NaN where there are none."""
-    angle = (1.5 * math.sqrt(3) * right.abs()).acos() / 3
-    # of t^3 - t + |right| = 0 one root is below -1; the others are those of |right|, mirrored
-    first = 2 / math.sqrt(3) * torch.cos(math.pi / 3 - angle)
-    second = 2 / math.sqrt(3) * torch.cos(math.pi / 3 + angle)
-    return first.copysign(right), second.copysign(right)
+def _cubic_places(right: Tensor) -> tuple[Tensor, Tensor]:
+    """The two z with t - t^3 = right for t = tanh(z), NaN where there are none."""
+    size = right.abs()
+    angle = (1.5 * math.sqrt(3) * size).acos() / 3
+    # of t^3 - t + size = 0 one root is below -1; the others are those of size, mirrored
+    far, near = (2 / math.sqrt(3) * torch.cos(math.pi / 3 + side * angle) for side in (-1, 1))
+    # 1 - t = size / (t (1 + t)): no difference of near numbers, however small it is
+    place = torch.log(far * (1 + far).square() / size) / 2
+    return place.copysign(right), near.atanh().copysign(right)
 
 
 def _gelu() -> Smooth:

@@ -19,6 +19,8 @@ from typing import Any
 
 RADII = (0.1, 0.3, 1.0)
 K, COLUMNS_K, ROWS, SEED, SPEED_ROWS, ADDITIVE_ROWS, ROUNDS = 8, 4, 100, 0, 128, 2000, 5
+#: cuts of a ball for each gap that is open; the default, which is timed, is none
+BUDGET = 2
 TRAINING = {"epochs": 40, "patience": 20, "batch_size": 512}
 #: settings of the rows of the honest table (benchmarks/records/paper-tabular)
 SCALE_FREE = {
@@ -93,6 +95,7 @@ def bracket(name: str, net: str, case: tuple[str, str, str], work: Path) -> dict
         threat=threat,
         prediction=prediction,
         seed=SEED,
+        budget=BUDGET,
     )
     return {
         "data": name,
@@ -178,9 +181,8 @@ def additive(work: Path) -> dict[str, Any]:
 
 
 def run_cell(job: tuple[Any, ...], work: Path) -> dict[str, Any]:
-    path = (
-        work / f"{digest(job, RADII, ROWS, K, COLUMNS_K, SCALE_FREE, TRAINING, SPEED_ROWS, ROUNDS, source())}.json"
-    )
+    settings = (RADII, ROWS, BUDGET, K, COLUMNS_K, SCALE_FREE, TRAINING, SPEED_ROWS, ADDITIVE_ROWS, ROUNDS)
+    path = work / f"{digest(job, settings, source())}.json"
     if path.exists():
         done: dict[str, Any] = json.loads(path.read_text())
         return done
@@ -218,7 +220,7 @@ def main() -> None:
         "command": "python -m benchmarks.brackets --output benchmarks/results/brackets.json",
         "version": r2et.__version__,
         "attack": WorstCase(k=K, radius=max(RADII)).recipe,
-        "settings": {"rows": ROWS, "seed": SEED, "training": TRAINING, "scale-free": SCALE_FREE},
+        "settings": {"rows": ROWS, "budget": BUDGET, "seed": SEED, "training": TRAINING, "scale-free": SCALE_FREE},
         "brackets": cells,
         "speed": costs,
         "additive": exact,

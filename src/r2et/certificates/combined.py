@@ -20,8 +20,6 @@ from r2et.explainers import Explainer
 ENCLOSURES = {"integral": deterministic_radii, "intervals": piecewise_radii}
 #: what each family of certificates consists of, beside the dual or the quadratic bound
 FAMILIES = {"deterministic": "integral", "piecewise": "intervals"}
-#: cuts of a ball that the dual bound may make for each functional at given radii; a search makes none
-BUDGET = 2
 
 
 @dataclass(frozen=True)
@@ -103,8 +101,8 @@ def combined(
     else:
         # at given radii the dual bound alone decides nearly all that any of them does
         parts = ("dual",) if asked is not None else (FAMILIES[family], "dual")
-    usual = 0 if asked is None else BUDGET
-    return Combined(parts, asked, usual if budget is None else int(budget))
+    # parabolas leave little to what cuts of a ball gain for their time
+    return Combined(parts, asked, int(budget or 0))
 
 
 def _pays(network: Network, explainer: Explainer, family: str, radii: tuple[float, ...] | None) -> bool:

@@ -30,6 +30,10 @@ def without_first_layer(
 ) -> Iterator[Any]:
     """The curvature of the first layer is forgotten."""
     for ball in march(network, x, head, times, *given, **named):
+        if not ball.bends:
+            # a linear network has no layer to forget
+            yield ball
+            continue
         none = Box.point(torch.zeros_like(ball.bends[0].center))
         yield replace(ball, bends=[none, *ball.bends[1:]])
 

@@ -177,8 +177,8 @@ def _wrong(case: Case, smallest: Smallest, chosen: dict[str, Wrong]) -> Iterator
             right = certified(case, way).limits
             with wrong():
                 claimed = certified(case, way).limits
-        except InputError:
-            # the method does not apply to this network
+        except (InputError, RuntimeError):
+            # the method does not apply to this network, or what is wrong with it leaves nothing to compute
             continue
         yield name, _caught(smallest, claimed, right)
 

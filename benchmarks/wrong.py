@@ -9,7 +9,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from r2et.certificates import deterministic, dual_bounds
+from r2et.certificates import deterministic, dual_bounds, parabolas, quadratic
 from r2et.enclosure import Box, attributions, march
 from r2et.enclosure.activations import MaxPool
 
@@ -43,7 +43,8 @@ def without_softmax(
 ) -> Iterator[Any]:
     """The second derivative of the log-odds by the logits is forgotten."""
     for ball in march(network, x, head, times, *given, **named):
-        yield replace(ball, weights=None)
+        # of a linear network nothing would be left
+        yield replace(ball, weights=None) if ball.bends else ball
 
 
 def half_the_ball(network: Any, x: Tensor, head: Any, times: Tensor, *given: bool, **named: bool) -> Any:
@@ -74,9 +75,33 @@ def _least_but_one(terms: Any, slopes: Tensor) -> tuple[Tensor, Tensor]:
     return values.scatter(1, which, still.gather(1, which)), places
 
 
+def _on_half_the_ball(terms: Any, narrow: Tensor, at: Any) -> tuple[Tensor, Tensor]:
+    on_ball: tuple[Tensor, Tensor] = _on_ball(replace(terms, radius=terms.radius / 2), narrow, at)
+    return on_ball
+
+
+_on_ball = parabolas._on_ball
 _charged, _least = dual_bounds.Terms._charged, dual_bounds.Terms.least
 
 TIES = "slopes halfway between the sides of a tie"
+
+
+class _Stay:
+    """Errors of curvatures that are the same on every ball: none."""
+
+    def __init__(self, none: Any) -> None:
+        self.none = none
+
+    def mean(self, _: Tensor) -> Any:
+        """Over steps."""
+        return self.none
+
+
+def method_of(name: str) -> str:
+    """The method that a wrong certificate is about."""
+    return next((method for method in ("dual", "quadratic") if f"the {method} bound" in name), "auto")
+
+
 #: by what is wrong
 WRONG: dict[str, Wrong] = {
     "enclosures at the left ends of steps": _marching(left_ends),
@@ -86,6 +111,10 @@ WRONG: dict[str, Wrong] = {
     "no ball in the dual bound": lambda: patch.object(dual_bounds.Terms, "_charged", _charged_without_ball),
     "one neuron that does not move in the dual bound": lambda: patch.object(
         dual_bounds.Terms, "least", _least_but_one
+    ),
+    "parabolas on half the ball in the dual bound": lambda: patch.object(parabolas, "_on_ball", _on_half_the_ball),
+    "curvatures that stay in the quadratic bound": lambda: patch.object(
+        quadratic.Piece, "errors", property(lambda piece: _Stay(piece.expanded.no_errors()))
     ),
     TIES: lambda: patch.object(MaxPool, "slope_at", lambda pool, z: sum(pool.slope(z, z)) / 2),
 }

@@ -12,7 +12,7 @@ from benchmarks.attackers import Aims, attacked, judge_reads, without_doubt
 from benchmarks.soundness import Way, certified, examined, malformed, results, run, tied_windows
 from benchmarks.ugly import KINDS, TRAITS, Case, drawn
 from benchmarks.witnesses import Ground, Smallest
-from benchmarks.wrong import WRONG
+from benchmarks.wrong import WRONG, method_of
 from r2et.certificates import Certificate
 from r2et.explainers import Gradient
 from tests.certificates.test_unsound import toward
@@ -50,23 +50,42 @@ def one_neuron():
     return case_of(model, x, 1, explainer=Gradient(reduce="signed"))
 
 
+def two_layers():
+    model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 5), nn.Tanh(), nn.Linear(5, 2)).double()
+    for number, parameter in enumerate(model.parameters()):
+        parameter.data = normal(*parameter.shape, seed=10 + number)
+    return case_of(model.requires_grad_(False), normal(12, 4, seed=2), 2)
+
+
 #: networks on which a wrong certificate is larger than the truth, where it is not so on the usual one
 CAUGHT = {
     "enclosures at the left ends of steps": one_neuron,
     "no derivative of the softmax": lambda: drawn(0, 4, SHALLOW, "plain"),
+    "parabolas on half the ball in the dual bound": lambda: case_of(
+        mlp(4, hidden=16, seed=1, activation=nn.Tanh).double(), normal(12, 4, seed=2), 2
+    ),
+    "curvatures that stay in the quadratic bound": two_layers,
 }
 
 
 @pytest.mark.parametrize("name", [name for name in WRONG if "tie" not in name])
 def test_a_wrong_certificate_is_caught(name):
     case = CAUGHT.get(name, three_neurons)()
-    way = Way("dual" if "dual" in name else "integral")
+    method = method_of(name)
+    way = Way("integral" if method == "auto" else method)
     right = certified(case, way)
     with WRONG[name]():
         wrong = certified(case, way)
     smallest, _ = attacked(Ground.of(case), [right, wrong], 0, worst=False)
     assert not smallest.against(right).any()
     assert smallest.against(wrong).any()
+
+
+def test_logits_that_are_rounding_itself_are_read_as_they_are():
+    """The effects of a column are differences of log-odds, and these of ten equal logits are log 9 and not 0."""
+    case = drawn(496, 4)
+    assert case.labels["explanation"] == "ColumnEffects" and case.labels["classes"] == "10"
+    assert certified(case, Way("auto")).limits.shape == (4, case.k)
 
 
 def test_a_certificate_that_is_one_percent_too_large_is_caught():
@@ -197,7 +216,7 @@ def test_a_run_goes_on_where_it_was_and_adds_up(tmp_path, monkeypatch):
     monkeypatch.setattr(soundness, "examined", record)
     first = run(15, 2, 0, tmp_path, 1)
     assert calls == list(range(15))
-    (tmp_path / "v1-2-10-15.jsonl").unlink()
+    (tmp_path / f"v{soundness.VERSION}-2-10-15.jsonl").unlink()
     assert run(15, 2, 0, tmp_path, 1) == first
     assert calls[15:] == list(range(10, 15))
     found = results(first, {})

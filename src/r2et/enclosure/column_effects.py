@@ -6,6 +6,7 @@ itself and at the rows that differ from it in this column. All of them are base^
 added up before a norm is taken, so that what is common to these rows cancels.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -143,7 +144,8 @@ class ColumnAttributions(Attributions):
 
     def floor(self) -> Tensor:
         """What rounding may leave of a vanishing effect, (N, columns)."""
-        here, there = (_score_rounding(self.network, points) for points in self.all_points)
+        own = _logarithm_error(self.head)
+        here, there = (own + _score_rounding(self.network, points) for points in self.all_points)
         differences = self.variants.weight * here.unsqueeze(1) + self.variants.summed(there)
         return self.by_columns(super().floor()) + differences + SMALLEST
 
@@ -257,7 +259,12 @@ class EnclosedColumns(Enclosed):
 def score_error(ball: Ball) -> Tensor:
     """How far the score itself may be from PyTorch's on a ball, (N,)."""
     # the derivatives of log-odds by the logits add up to 2, in absolute values
-    return ball.output_error.amax(1) * (1 if ball.head.linear else 2)
+    return ball.output_error.amax(1) * (1 if ball.head.linear else 2) + _logarithm_error(ball.head)
+
+
+def _logarithm_error(head: Head) -> float:
+    """What rounding may do to the logarithm of the sum over the other classes, however small all logits are."""
+    return 0.0 if head.linear else ROUNDING * math.log(head.rows.shape[1])
 
 
 def _score_rounding(network: Network, x: Tensor) -> Tensor:

@@ -19,8 +19,6 @@ from typing import Any
 
 RADII = (0.1, 0.3, 1.0)
 K, COLUMNS_K, ROWS, SEED, SPEED_ROWS, ADDITIVE_ROWS, ROUNDS = 8, 4, 100, 0, 128, 2000, 5
-#: cuts of a ball for each gap that is open; the default, which is timed, is none
-BUDGET = 2
 TRAINING = {"epochs": 40, "patience": 20, "batch_size": 512}
 #: settings of the rows of the honest table (benchmarks/records/paper-tabular)
 SCALE_FREE = {
@@ -28,6 +26,8 @@ SCALE_FREE = {
     "bank": {"gap": 0.03, "curvature": 0.5, "difference": 0.3, "beta": 5.0},
 }
 NETS = ("scale-free R2ET", "vanilla, Softplus(5)")
+#: cuts of a ball for each gap that is open: many where few are; the default, which is timed, is none
+BUDGET = {NETS[0]: 64, NETS[1]: 2}
 #: explanation, threat, and whether the attack has to keep the prediction
 CASES = (
     ("Gradient", "paper", "kept"),
@@ -95,7 +95,7 @@ def bracket(name: str, net: str, case: tuple[str, str, str], work: Path) -> dict
         threat=threat,
         prediction=prediction,
         seed=SEED,
-        budget=BUDGET,
+        budget=BUDGET[net],
     )
     return {
         "data": name,

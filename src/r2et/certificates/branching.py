@@ -8,8 +8,8 @@ from torch import Tensor
 from r2et.certificates.dual_bounds import Proof, Terms, ascended, snapped
 from r2et.certificates.parabolas import curved, loosest
 
-#: steps of ascent on a new branch
-STEPS = 8
+#: steps of ascent on a new branch, and on the whole ball before the first cut: a poor start is cut again and again
+STEPS, BEFORE = 50, 100
 #: a cut keeps this share of an interval on both sides
 AT_LEAST = 0.1
 
@@ -22,9 +22,13 @@ def branched(terms: Terms, proof: Proof, budget: int, narrow: Tensor | None = No
     The branch with the lowest bound is cut next, at the neuron whose term is loosest. A branch only narrows the
     interval of that neuron's own minimum: what the cut means for the ball is not used, which is sound.
     """
+    if budget < 1:
+        return proof.value > 0
+    if narrow is not None:
+        proof = curved(terms, narrow, proof, BEFORE)
     proven = proof.value > 0
     chosen = proof.open.nonzero().squeeze(1)
-    if budget < 1 or not len(chosen):
+    if not len(chosen):
         return proven
     leaves = _Leaves(terms.only(chosen), proof.only(chosen), budget, narrow)
     for _ in range(budget):

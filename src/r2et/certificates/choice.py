@@ -82,7 +82,8 @@ def certify(
             holds at the next larger one. With two hidden layers the quadratic bound is asked at these radii alone,
             and the integral is searched as ever. None = search.
         budget: into how many more parts the dual bound may cut the ball for each functional that it leaves open;
-            each costs about as much as the bound itself. None = none: parabolas leave little to be gained.
+            each costs about as much as the bound itself. Of a stable network 64 close most of what is open.
+            None = none.
         domain: what exists. Bounds and whole steps are not used: the certificate holds beyond them too.
         threat: what may move, as for attacks. "domain": numbers alone, frozen features leave the ball; "tangent":
             all, but the sums of categories stay; "paper": all. None = "domain" where a domain is known, else

@@ -54,7 +54,7 @@ def two_layers():
     model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 5), nn.Tanh(), nn.Linear(5, 2)).double()
     for number, parameter in enumerate(model.parameters()):
         parameter.data = normal(*parameter.shape, seed=10 + number)
-    return case_of(model.requires_grad_(False), normal(12, 4, seed=2), 2)
+    return case_of(model.requires_grad_(requires_grad=False), normal(12, 4, seed=2), 2)
 
 
 #: networks on which a wrong certificate is larger than the truth, where it is not so on the usual one
@@ -84,7 +84,8 @@ def test_a_wrong_certificate_is_caught(name):
 def test_logits_that_are_rounding_itself_are_read_as_they_are():
     """The effects of a column are differences of log-odds, and these of ten equal logits are log 9 and not 0."""
     case = drawn(496, 4)
-    assert case.labels["explanation"] == "ColumnEffects" and case.labels["classes"] == "10"
+    assert case.labels["explanation"] == "ColumnEffects"
+    assert case.labels["classes"] == "10"
     assert certified(case, Way("auto")).limits.shape == (4, case.k)
 
 

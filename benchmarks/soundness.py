@@ -40,7 +40,7 @@ CONTROLLED = 8
 #: draws of `drawn_case` in which half a slope for each of several equal entries of a window certifies too much
 KNOWN_TIES = (8, 30, 133, 154)
 #: changes whenever results of before must not be mixed with those of now
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True)

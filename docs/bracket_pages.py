@@ -11,6 +11,7 @@ EXPLAINED = {
 def brackets_page(results: dict[str, Any]) -> str:
     settings, speed = results["settings"], results["speed"]
     cells = results["brackets"]
+    cuts = " and ".join(f"{count} ({net})" for net, count in settings["budget"].items())
     lines = [
         "# Brackets",
         "",
@@ -26,7 +27,7 @@ def brackets_page(results: dict[str, Any]) -> str:
         f"Networks of one hidden layer of 32, softplus 5, {settings['training']['epochs']} epochs, seed {settings['seed']}: scale-free R2ET with the "
         "settings of [the honest table](honest.md), which were chosen on validation rows, and the same network without a regulariser. "
         "How many steps the proof takes was tuned while looking at these rows; a proof holds whatever was looked at, but it may be "
-        f"a little closer here than elsewhere. Balls are cut at most {settings['budget']} times for each gap that is open.",
+        f"a little closer here than elsewhere. Balls are cut at most {cuts} times for each gap that is open.",
         "",
         "*Widest*: the largest mean width of the bracket among the rows of a table, at each radius.",
         "",

@@ -64,8 +64,7 @@ def soundness_section(results: dict[str, Any]) -> str:
         "and without `budget` and `prediction`. A point at distance d that displaces q features is a witness against every "
         "claim of more than d for q - 1; one table of the smallest distances, for every q, judges all certificates of a "
         f"network, in float64. Claims that have a witness against them: **{results['violations']}**. The largest claim was "
-        f"{results['largest certified / attack']:.7f} of the smallest attack found. Run with `--rows {settings['rows']}`"
-        + (f"; left out: {settings['networks left out']}." if "networks left out" in settings else "."),
+        f"{results['largest certified / attack']:.7f} of the smallest attack found.",
         "",
         f"{results['with a radius above zero']:,} cases have a radius above 0 by `auto`, "
         f"{results['with an infinite radius']:,} an infinite one. {sum(claims.values()):,} finite claims are about "

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import r2et
-from r2et.certificates import certify
+from r2et.certificates import certify, dual
 from r2et.enclosure import affine, attributions, network, size, slopes
 from r2et.enclosure.reading import extract
 from r2et.enclosure.size import Size
@@ -165,3 +165,66 @@ def test_in_pieces_or_not_the_limits_are_the_same(monkeypatch, name):
     pieces = CASES[name]()
     assert (whole > 0).any()
     torch.testing.assert_close(pieces, whole, rtol=1e-12, atol=0)
+
+
+COLUMN_PEAK = """
+import sys, torch, r2et
+from pathlib import Path
+from r2et.enclosure.reading import extract
+from r2et.enclosure.size import Size
+
+def certified(n, method):
+    torch.manual_seed(0)
+    numbers = [(i,) for i in range(n - 2)]
+    columns = r2et.Columns(
+        [str(i) for i in range(n - 1)], [*numbers, (n - 2, n - 1)], ["number"] * (n - 2) + ["category"],
+        [()] * (n - 2) + [(0.4, 0.6)],
+    )
+    x = torch.randn(1, n)
+    x[:, -2:] = torch.tensor([1.0, 0.0])
+    model = r2et.models.MLP(n, 2, hidden=(32,), activation="softplus")
+    explainer = r2et.explainers.ColumnEffects(columns=columns)
+    options = {"radii": [0.01]} if method == "dual" else {}
+    r2et.certify(model, x, k=8, method=method, explainer=explainer, domain=columns.domain(), **options)
+    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) * 1024, model, explainer
+
+before, *_ = certified(20, sys.argv[1])
+after, model, explainer = certified(int(sys.argv[2]), sys.argv[1])
+print(after - before, Size.of(extract(model, torch.Size([int(sys.argv[2])])), explainer, 8).bytes_of(1))
+"""
+
+
+def column_peak(method, n):
+    command = [sys.executable, "-c", COLUMN_PEAK, method, str(n)]
+    return map(int, subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak is in other units elsewhere")
+def test_the_estimate_knows_the_tables_of_column_effects():
+    measured, estimate = column_peak("dual", 2000)
+    assert 100e6 < measured < 1.2 * estimate
+    assert estimate < 8 * measured
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak is in other units elsewhere")
+def test_a_first_order_estimate_does_not_pin_the_heap_step_by_step():
+    measured, _ = column_peak("first-order", 6000)
+    # all derivatives together would be 144 MB
+    assert measured < 100e6
+
+
+def test_the_dual_bound_of_column_effects_takes_no_part_where_its_tables_have_no_room(monkeypatch):
+    model, x, explainer = table_network(), table(2), ColumnEffects(columns=COLUMNS)
+    together = certify(model, x, 2, explainer=explainer, domain=DOMAIN)
+    assert "dual" in together.methods
+    needed = size.BYTES * size.column_pieces(extract(model, x.shape[1:]), explainer)
+    for module in (size, dual):
+        monkeypatch.setattr(module, "MOST_BYTES", needed - 1)
+    # everything else has room
+    assert Size.of(extract(model, x.shape[1:]), explainer, 2).pieces == 0
+    monkeypatch.setattr(size, "MOST_BYTES", 10**9)
+    alone = certify(model, x, 2, explainer=explainer, domain=DOMAIN)
+    assert "dual" not in alone.methods
+    assert (alone.radius <= together.radius).all()
+    with pytest.raises(InputError, match="its tables for one input would take about"):
+        certify(model, x, 2, explainer=explainer, domain=DOMAIN, method="dual")

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from r2et.certificates.branching import branched
 from r2et.certificates.dual_bounds import Terms, ascended, snapped, started
-from r2et.certificates.dual_columns import PIECES, ColumnTables, ball_of, other_rows
+from r2et.certificates.dual_columns import ColumnTables, ball_of, other_rows
 from r2et.certificates.dual_products import Products
 from r2et.certificates.parabolas import curved, directions_of
 from r2et.enclosure.attributions import Attributions
@@ -19,8 +19,10 @@ from r2et.enclosure.feature_pairs import FeaturePairs
 from r2et.enclosure.network import INPUT, Network
 from r2et.enclosure.ranges import INFLATION
 from r2et.enclosure.scalar_minima import has_minima
+from r2et.enclosure.size import BYTES, COLUMN_PIECES, column_pieces
 from r2et.errors import ContradictionError
 from r2et.explainers import ColumnEffects, Explainer, Gradient, GradientTimesInput
+from r2et.numerics.memory import MOST_BYTES, in_gigabytes
 
 #: steps of ascent with lines alone, and with parabolas too: at radii that were asked for, at trials of a search
 STEPS, TRIAL_STEPS = (12, 24), (12, 8)
@@ -46,6 +48,12 @@ def why_not_dual(network: Network, explainer: Explainer) -> str | None:
     if type(explainer) not in EXPLAINED:
         known = ", ".join(kind.__name__ for kind in EXPLAINED)
         return f"it is for {known}, not for {type(explainer).__name__}"
+    asked = BYTES * column_pieces(network, explainer)
+    if asked > MOST_BYTES:
+        return (
+            f"its tables for one input would take about {in_gigabytes(asked)} of memory, more than the "
+            f"{in_gigabytes(MOST_BYTES)} that are allowed"
+        )
     return None
 
 
@@ -117,7 +125,7 @@ class Level:
         discrete = self._discrete(i, j)
         network = self.of.network
         size = max(1, ENTRIES // max((network.moving if self.of.times_input else network.frame).shape))
-        small = max(1, size // PIECES)
+        small = max(1, size // COLUMN_PIECES)
         plain, tabled = ((discrete == kind).nonzero().squeeze(1) for kind in (False, True))
         return [some for some in (*plain.split(size), *tabled.split(small)) if len(some)]
 

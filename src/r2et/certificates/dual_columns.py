@@ -23,9 +23,8 @@ from r2et.enclosure.head import Head
 from r2et.enclosure.linear_pieces import Lines, Pieces, slope_lines, value_lines
 from r2et.enclosure.network import ROUNDING, Network
 from r2et.enclosure.ranges import INFLATION
+from r2et.enclosure.size import COLUMN_PIECES
 
-#: pieces of the interval of each neuron; an even number, so that x itself is between two
-PIECES = 32
 #: entries of the largest tensor that is kept while the tables are made
 ENTRIES = 2**20
 #: balls on the way to one on which the classes of the score trade weights
@@ -161,7 +160,7 @@ class ColumnTables:
     def lines(self) -> Lines:
         """Of every column, closed, (N, columns, h, P)."""
         columns = self._differences().closed()
-        numbers = slope_lines(self.activation, self.ball.inner[self.layer], Pieces.of(self.ends, PIECES))
+        numbers = slope_lines(self.activation, self.ball.inner[self.layer], Pieces.of(self.ends, COLUMN_PIECES))
         block = self.of.network.blocks[self.layer]
         beta = self.of.directions[:, block] * self.ball.pulls[self.layer].center.unsqueeze(1)
         own = Lines(*(part.unsqueeze(1) for part in numbers)).times(beta.unsqueeze(-1))
@@ -176,7 +175,7 @@ class ColumnTables:
         rows, count = variants.share.shape
         z = self.there.inner[layer].unflatten(0, (rows, count))
         factor = -variants.share.unsqueeze(2) * self.there.pulls[layer].center.unflatten(0, (rows, count))
-        size = max(1, ENTRIES // max(1, z[:, 0].numel() * PIECES))
+        size = max(1, ENTRIES // max(1, z[:, 0].numel() * COLUMN_PIECES))
         for some in torch.arange(count, device=z.device).split(size):
             each = self._moved(z[:, some], self.ends.unsqueeze(1)).times(factor[:, some].unsqueeze(-1))
             place = variants.column[:, some, None, None].expand_as(each.value)
@@ -185,7 +184,7 @@ class ColumnTables:
 
     def _moved(self, z: Tensor, ends: Tensor) -> Lines:
         """sigma(z + y) - sigma(z), (..., P)."""
-        lines = value_lines(self.activation, z, Pieces.of(ends.expand_as(z), PIECES))
+        lines = value_lines(self.activation, z, Pieces.of(ends.expand_as(z), COLUMN_PIECES))
         start = self.activation.value(z).unsqueeze(-1)
         return lines._replace(value=lines.value - start, blur=lines.blur + ROUNDING * start.abs())
 

@@ -103,9 +103,11 @@ class FeaturePairs:
 def first_order_radii(pairs: FeaturePairs, slopes: Slopes | SlopesBeside) -> Tensor:
     """phi / ||grad phi|| at x for every functional, (N, D), from the derivative of the attributions."""
     salient: Any = slopes.of(pairs.top)
-    norms = []
-    for part in pairs.rest.split(slopes.at_once, 1):
+    sides = (-1.0, 1.0) if pairs.both else (-1.0,)
+    # made before the loop: a small result kept after each step would pin the heap, step by step, to n x n numbers
+    norms = pairs.values.new_empty(len(pairs.top), len(sides), pairs.top.shape[1], pairs.rest.shape[1])
+    for part, into in zip(pairs.rest.split(slopes.at_once, 1), norms.split(slopes.at_once, 3), strict=True):
         other: Any = slopes.of(part)
-        sides = (-1.0, 1.0) if pairs.both else (-1.0,)
-        norms.append(torch.stack([slopes.apart(salient, pairs.sign, other, side) for side in sides], 1))
-    return torch.where(pairs.values > 0, pairs.values / torch.cat(norms, 3).flatten(1), 0.0)
+        for place, side in enumerate(sides):
+            into[:, place] = slopes.apart(salient, pairs.sign, other, side)
+    return torch.where(pairs.values > 0, pairs.values / norms.flatten(1), 0.0)

@@ -19,6 +19,9 @@ BASES, OF_FUNCTIONAL, ON_BALL, OF_POINT, OF_NEURON, BOXES = 6, 30, 6, 6, 8, 8
 STEP, STEPS, SLOPES = 2**21, 12, 3
 #: numbers in the tables of one column of an additive score
 OF_TABLE = 40 * 768
+#: pieces of what each neuron adds to the effect of a column, in the dual bound (an even number, so that x is
+#: between two), and copies of them that are kept, as counted in runs
+COLUMN_PIECES, OF_PIECE = 32, 18
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class Size:
         compared: rows that an input is compared with, beside those.
         balls: that are kept together.
         tables: numbers in tables of an additive score.
+        pieces: numbers in tables of what neurons add to the effects of columns, for each input.
 
     >>> small, large = (Size.guessed(features, 64, 8) for features in (1_000, 100_000))
     >>> large.bytes_of(1) < 4e9, large.bytes_of(1) / small.bytes_of(1) < 100
@@ -54,6 +58,7 @@ class Size:
     compared: int = 0
     balls: int = PIECEWISE_BALLS
     tables: int = 0
+    pieces: int = 0
 
     @staticmethod
     def of(network: Network, explainer: Explainer, k: int, *, additive: bool = False) -> "Size":
@@ -61,15 +66,18 @@ class Size:
         base, features = network.base.shape
         later = [layer for layer in network.layers if set(layer.matrices) != {INPUT}]
         inner = [m for layer in (*network.layers, network.logits) for s, m in layer.matrices.items() if s != INPUT]
+        by_pieces = 0 if additive else column_pieces(network, explainer)
         return Size(
             features=features,
             k=k,
             base=base,
-            neurons=sum(len(layer.bias) for layer in network.layers),
+            neurons=_neurons(network),
             matrices=sum(matrix.numel() for matrix in inner),
             widest=max([len(network.logits.bias), *(len(layer.bias) for layer in later)]) * base,
             balls=SMOOTH_BALLS if network.smooth else PIECEWISE_BALLS,
             tables=features * OF_TABLE if additive else 0,
+            # with more than there is room for the dual bound takes no part
+            pieces=by_pieces if BYTES * by_pieces <= MOST_BYTES else 0,
             **looked_at(explainer, features),
         )
 
@@ -108,11 +116,12 @@ class Size:
 
     def bytes_of(self, rows: int) -> int:
         """What a proof for `rows` inputs at once takes, in bytes."""
-        return BYTES * (self.fixed + rows * self.of_row + self.steps(rows))
+        return BYTES * (self.fixed + rows * (self.of_row + self.pieces) + self.steps(rows))
 
     def rows_at_once(self, most: int) -> int:
         """How many inputs are worked on together, at most `most`."""
-        return min(most, at_once(self.of_row))
+        room = MOST_BYTES // (2 * BYTES * self.pieces) if self.pieces else most
+        return min(most, at_once(self.of_row), max(1, room))
 
     def check(self) -> None:
         """Refuse a proof that has no room even for one input, before anything of it is allocated."""
@@ -125,6 +134,17 @@ class Size:
                 f"memory, more than the {in_gigabytes(MOST_BYTES)} that are allowed: explain fewer features or "
                 'columns, take a smaller k or a smaller network, or use method="smoothing"'
             )
+
+
+def column_pieces(network: Network, explainer: Explainer) -> int:
+    """Numbers that the dual bound of effects of columns keeps for each input; 0 = another explanation."""
+    if not isinstance(explainer, ColumnEffects):
+        return 0
+    return OF_PIECE * COLUMN_PIECES * len(explainer.columns) * _neurons(network)
+
+
+def _neurons(network: Network) -> int:
+    return sum(len(layer.bias) for layer in network.layers)
 
 
 def looked_at(explainer: Explainer, features: int) -> dict[str, int]:

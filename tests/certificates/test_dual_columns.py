@@ -255,7 +255,7 @@ def test_wrong_bounds_are_caught(wrong, monkeypatch):
 
 
 def _nothing(self):
-    shape = (*self.of.variants.weight.shape, self.ends.shape[1], dual_columns.PIECES)
+    shape = (*self.of.variants.weight.shape, self.ends.shape[1], dual_columns.COLUMN_PIECES)
     return Lines(*(self.ends.new_zeros(shape) for _ in range(5)))
 
 

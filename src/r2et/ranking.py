@@ -24,6 +24,34 @@ def top_k_mask(scores: Tensor, k: int) -> Tensor:
     return _mask(scores, k)
 
 
+def list_mask(scores: Tensor, k: int, *, positive: bool = False) -> Tensor:
+    """What a list names, bool (..., n): the top k, or with `positive` those of them whose score is above 0.
+
+    Args:
+        scores: (..., n).
+        k: most names of a list.
+        positive: whether only positive scores are named; a list may have fewer than k names then, or none.
+
+    >>> list_mask(torch.tensor([3.0, -1.0, 0.0, 2.0]), k=3, positive=True)
+    tensor([ True, False, False,  True])
+    """
+    top = top_k_mask(scores, k)
+    return top & (scores > 0) if positive else top
+
+
+def list_precision(list_a: Tensor, list_b: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """P@k of two lists, bool (..., n) each: names in both, divided by the length of the longer one, (...,).
+
+    Two lists without a name are the same list. With k names on both this is `precision_at_k`.
+
+    >>> list_precision(torch.tensor([True, True, False]), torch.tensor([True, False, False]))
+    tensor(0.5000)
+    """
+    longer = torch.maximum(list_a.sum(-1), list_b.sum(-1))
+    both = (list_a & list_b).sum(-1).to(dtype)
+    return torch.where(longer == 0, 1.0, both / longer.clamp_min(1).to(dtype))
+
+
 def _check_values(scores: Tensor, name: str = "scores") -> None:
     """Scores that can be ranked: a tensor (..., n) of real numbers, none of them NaN."""
     _check_kind(scores, name)

@@ -7,19 +7,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from r2et.columns import Columns, check_rows_exist
-from r2et.errors import InputError
+from r2et.columns import Columns
+from r2et.explainers.by_columns import ByColumns
 from r2et.explainers.explainer import EXPLAINERS, Explainer
 from r2et.explainers.gradient import Gradient
 from r2et.numerics.memory import at_once
-from r2et.numerics.once import once
-from r2et.numerics.values import check_kind, few
+from r2et.numerics.values import check_kind
 from r2et.scores import score
 
 
 @EXPLAINERS.register("column-effects")
 @dataclass(frozen=True, kw_only=True)
-class ColumnEffects(Explainer):
+class ColumnEffects(ByColumns):
     """One score for each column of a table, from what valid rows determine.
 
     A number is scored by its slope ds/dx_i, per unit of x. A flag or a category is scored by s(x) - the mean of
@@ -40,17 +39,6 @@ class ColumnEffects(Explainer):
     tensor([[ 0.5000, -3.0000]])
     """
 
-    columns: Columns
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_kind("columns", self.columns, Columns, "r2et.Columns(...) or the columns of r2et.tables.Rows")
-        if self.reduce == "abs-sum" or self.inputs != 1:
-            raise InputError(
-                "columns are those of a table, which has no channels and no pairs: ColumnEffects takes "
-                f"reduce='abs' or 'signed' and inputs=1, got reduce={self.reduce!r}, inputs={self.inputs}"
-            )
-
     def attribute(
         self,
         model: nn.Module,
@@ -63,8 +51,7 @@ class ColumnEffects(Explainer):
         """Signed effects (N, columns)."""
         numbers, owner = self.columns.continuous.to(x.device), self.columns.owner.to(x.device)
         if create_graph:
-            # what is no number cannot move: no derivative by it, whatever the model does between 0 and 1
-            x, logits = torch.where(numbers, x, x.detach()), None
+            x, logits = self.only_numbers_move(x), None
         logits = model(x) if logits is None else logits
         effects = x.new_zeros(len(x), len(self.columns))
         if self.columns.continuous.any():
@@ -105,34 +92,6 @@ class ColumnEffects(Explainer):
         share = shares.gather(1, places)
         differs = members & (share > 0).unsqueeze(2)
         return torch.where(differs, pattern, x[:, None]), share, values.column[places]
-
-    def spread(self, mask: Tensor, x: Tensor) -> Tensor:
-        """Bring a mask of columns (N, columns) to the features of x (N, n)."""
-        return mask[:, self.columns.owner.to(mask.device)]
-
-    def check_shape(self, x: Tensor) -> None:
-        """Raise unless x holds rows of this table that can exist."""
-        check_rows_exist(x, self.columns)
-
-    def within(self, points: Tensor, x: Tensor) -> Tensor:
-        """Points around rows, both (..., n), with the discrete columns of x."""
-        return torch.where(self.columns.continuous.to(x.device), points, x)
-
-    def refuse_moves(self, movable: Tensor) -> None:
-        """Raise if features of discrete columns may move, bool (n,): there is no effect between two values."""
-        check_still(movable, self.columns)
-
-
-@once
-def check_still(movable: Tensor, columns: Columns) -> None:
-    """Raise if features of discrete columns are among those that may move, bool (n,)."""
-    moved = columns.owner[movable.cpu() & ~columns.continuous].unique().tolist()
-    if moved:
-        raise InputError(
-            "ColumnEffects compares rows that can exist, but what may move here includes the flags and categories "
-            f'{few([columns.names[i] for i in moved])}: use threat="domain" and a domain in which they are frozen,'
-            " such as domain=columns.domain()"
-        )
 
 
 def table_explainer(columns: Columns | None) -> Explainer:

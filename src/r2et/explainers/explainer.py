@@ -46,6 +46,11 @@ class Explainer(ABC):
     #: differ by one positive number per sample
     pointwise: ClassVar[bool] = False
 
+    @property
+    def positive(self) -> bool:
+        """Whether a list names only what scores above 0, at most k of it: see `r2et.ranking.list_mask`."""
+        return False
+
     def __post_init__(self) -> None:
         plain_numbers(self)
         check_choice("reduce", self.reduce, get_args(Reduce))

@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING
 from r2et.lazy import lazily
 
 if TYPE_CHECKING:
+    from r2et.tables.checking import check_table
     from r2et.tables.columns import numeric_inputs
     from r2et.tables.encoding import Encoding
     from r2et.tables.files import read_frame, read_texts
     from r2et.tables.labelled import LabelledTable, read_table
     from r2et.tables.labels import class_numbers, class_order
     from r2et.tables.origins import Origin
+    from r2et.tables.report import TableReport
     from r2et.tables.rows import Rows
 
 __all__ = [
@@ -18,6 +20,8 @@ __all__ = [
     "LabelledTable",
     "Origin",
     "Rows",
+    "TableReport",
+    "check_table",
     "class_numbers",
     "class_order",
     "numeric_inputs",
@@ -34,6 +38,8 @@ __getattr__ = lazily(
         "LabelledTable": "labelled",
         "Origin": "origins",
         "Rows": "rows",
+        "TableReport": "report",
+        "check_table": "checking",
         "class_numbers": "labels",
         "class_order": "labels",
         "numeric_inputs": "columns",

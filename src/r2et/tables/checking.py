@@ -1,0 +1,230 @@
+"""`check_table`: what is wrong with a table, before a model is trained on it."""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from r2et.errors import InputError
+from r2et.numerics.values import check_flag, check_kind, check_seed, suggestion
+from r2et.progress import Advance, progress_bar
+from r2et.tables.checks.copies import copies
+from r2et.tables.checks.leaks import LeakTest, leak
+from r2et.tables.checks.numbering import numbering
+from r2et.tables.checks.profile import Profile, profiled
+from r2et.tables.checks.remarks import KINDS, Remark
+from r2et.tables.checks.rows import first_of_each, repeated
+from r2et.tables.checks.target import balance, class_counts, unpredictable
+from r2et.tables.checks.values import decisive, remarks
+from r2et.tables.columns import column_names, listed_names
+from r2et.tables.labelled import LabelledTable
+from r2et.tables.report import Finding, TableReport
+
+#: values from which on a check takes longer than a few seconds
+LARGE = 3_000_000
+
+
+def check_table(
+    table: LabelledTable,
+    *,
+    keep: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    seed: int = 0,
+    progress: bool = False,
+) -> TableReport:
+    """Look for what makes a table unfit for training, and decide which columns are left out.
+
+    Left out are row numbers, identifiers, constants, empty columns, exact copies and texts of which hardly any is
+    found twice. Everything else is only said, a column that gives the target away in a warning: whether it is one
+    only a person can know.
+
+    Args:
+        table: columns and labels, as `r2et.tables.read_table` returns them.
+        keep: columns that stay, whatever is found: it is said as a warning.
+        drop: columns that a person leaves out.
+        categorical: columns of numbers that are categories.
+        seed: of the rows and folds on which single columns predict the target.
+        progress: show a bar if the table is a large one.
+
+    >>> import pandas as pd
+    >>> from pathlib import Path
+    >>> frame = pd.DataFrame({"row": range(100), "age": [20, 30, 30, 50] * 25, "country": "AT"})
+    >>> table = LabelledTable(Path("people.csv"), frame, "bought", pd.Series(["yes", "no"] * 50, name="bought"))
+    >>> report = check_table(table)
+    >>> dict(report.dropped)
+    {'row': 'row number', 'country': 'constant'}
+    >>> report.kept
+    ('age',)
+    """
+    check_kind("table", table, LabelledTable, "what r2et.tables.read_table returns")
+    check_seed(seed)
+    check_flag("progress", progress)
+    names = column_names(table.frame)
+    wanted, unwanted, coded = (
+        _known(option, values, names)
+        for option, values in (("keep", keep), ("drop", drop), ("categorical", categorical))
+    )
+    if wanted & unwanted:
+        raise InputError(f"column {min(wanted & unwanted)!r} is to be kept and to be dropped: choose one")
+    large = table.frame.size > LARGE
+    with progress_bar("check", 2 * len(names), progress and large) as advance:
+        check = _Check(table, wanted, unwanted, coded, seed)
+        return check.report(advance)
+
+
+def _known(option: str, values: Sequence[str], names: list[str]) -> frozenset[str]:
+    """Names of columns that there are."""
+    listed = listed_names(option, values)
+    for name in listed:
+        if name not in names:
+            raise InputError(f"{option} names {name!r}, which is no column{suggestion(name, names[:40])}")
+    return frozenset(listed)
+
+
+class _Check:
+    """One run of the checks over a table."""
+
+    def __init__(
+        self,
+        table: LabelledTable,
+        wanted: Collection[str],
+        unwanted: Collection[str],
+        categorical: Collection[str],
+        seed: int,
+    ) -> None:
+        self.table, self.seed = table, seed
+        self.wanted, self.unwanted, self.categorical = frozenset(wanted), frozenset(unwanted), categorical
+        self.remarks: list[Remark] = []
+
+    def report(self, advance: Advance) -> TableReport:
+        """Everything that is to be said."""
+        target = profiled(self.table.labels, self.table.target)
+        profiles = list(self._profiles(advance))
+        stay = self._without_useless(profiles, target)
+        problem = unpredictable(target)
+        if problem is None:
+            self._add(balance(target))
+        else:
+            self._add([problem])
+        stay = self._without_copies(stay)
+        for profile in stay:
+            self._add(self._about(profile))
+        if problem is None:
+            self._leaks(stay, target, advance)
+        self._add(repeated(stay, target))
+        if not stay:
+            self._add([Remark("no columns", "", f"all {len(profiles)} columns are left out")])
+        return self._as_report(profiles, target)
+
+    def _profiles(self, advance: Advance) -> Iterator[Profile]:
+        for place, name in enumerate(column_names(self.table.frame)):
+            yield profiled(self.table.frame.iloc[:, place], name)
+            advance(1)
+
+    def _add(self, remarks: Iterable[Remark]) -> None:
+        self.remarks.extend(remarks)
+
+    def _leaves(self, remark: Remark) -> bool:
+        """Whether a column is left out for what was seen in it."""
+        return bool(KINDS[remark.kind].reason) and remark.column not in self.wanted
+
+    def _without_useless(self, profiles: list[Profile], target: Profile) -> list[Profile]:
+        """The columns that are not left out for what they hold themselves."""
+        first = first_of_each([*profiles, target])
+        stay = []
+        for profile in profiles:
+            if profile.name in self.unwanted:
+                self._add([Remark("left out by you", profile.name, profile.words)])
+                continue
+            remark = decisive_of(profile, first, categorical=profile.name in self.categorical)
+            if remark is not None:
+                self._add([remark])
+            if remark is None or not self._leaves(remark):
+                stay.append(profile)
+        return stay
+
+    def _without_copies(self, profiles: list[Profile]) -> list[Profile]:
+        seen = list(copies(profiles, self.wanted))
+        self._add(seen)
+        gone = {remark.column for remark in seen if self._leaves(remark)}
+        return [profile for profile in profiles if profile.name not in gone]
+
+    def _about(self, profile: Profile) -> Iterator[Remark]:
+        for remark in remarks(profile):
+            if not (remark.kind == "codes" and profile.name in self.categorical):
+                yield remark
+
+    def _leaks(self, profiles: list[Profile], target: Profile, advance: Advance) -> None:
+        y = target.codes.astype(np.int64)
+        test = LeakTest(y, self.seed)
+        if not test.possible(len(profiles)):
+            return
+        for profile in profiles:
+            remark = leak(profile, test, target.name, list(target.values), y)
+            self._add([] if remark is None else [remark])
+            advance(1)
+
+    def _as_report(self, profiles: list[Profile], target: Profile) -> TableReport:
+        dropped = {
+            remark.column: _reason(remark)
+            for remark in self.remarks
+            if remark.column and self._leaves(remark)
+        }
+        return TableReport(
+            name=self.table.path.name,
+            rows=len(self.table.labels),
+            target=self.table.target,
+            classes=class_counts(target),
+            kinds={profile.name: profile.words for profile in profiles},
+            findings=tuple(_findings(self.remarks, self.wanted)),
+            dropped={profile.name: dropped[profile.name] for profile in profiles if profile.name in dropped},
+        )
+
+
+def decisive_of(profile: Profile, first: Any, *, categorical: bool) -> Remark | None:
+    """The reason for which a column is left out, unless a person wants it; None if there is none.
+
+    Args:
+        profile: of the column.
+        first: places of the rows that are not copies of an earlier one.
+        categorical: whether its numbers are categories.
+    """
+    remark = decisive(profile)
+    # texts that are dates are no names, however many there are
+    if remark is not None and (remark.kind != "many texts" or "dates" in remark.seen):
+        return remark
+    return numbering(profile, first) or remark
+
+
+def _reason(remark: Remark) -> str:
+    """Why a column is left out, in a few words."""
+    reason = KINDS[remark.kind].reason
+    return reason.replace("another column", repr(remark.figures["of"])) if "of" in remark.figures else reason
+
+
+def _findings(remarks: Sequence[Remark], wanted: Collection[str]) -> Iterator[Finding]:
+    """Remarks of one kind together, the worst first; what a person keeps apart from what is left out."""
+    groups: dict[tuple[str, bool], list[Remark]] = {}
+    for kind, wording in KINDS.items():
+        for remark in (remark for remark in remarks if remark.kind == kind):
+            overruled = bool(wording.reason) and remark.column in wanted
+            groups.setdefault((kind, overruled), []).append(remark)
+    findings = [_finding(kind, group, overruled=overruled) for (kind, overruled), group in groups.items()]
+    order = ("error", "warning", "note")
+    yield from sorted(findings, key=lambda finding: order.index(finding.level))
+
+
+def _finding(kind: str, group: Sequence[Remark], *, overruled: bool) -> Finding:
+    wording = KINDS[kind]
+    columns = tuple(remark.column for remark in group if remark.column)
+    names = ",".join(columns[:6]) + (",..." if len(columns) > 6 else "")
+    return Finding(
+        kind=kind,
+        level="warning" if overruled else wording.level,
+        columns=columns,
+        seen=tuple(remark.seen for remark in group),
+        done="kept, because you name it" if overruled else wording.done,
+        change=f"to leave out: --drop {names}" if overruled else wording.change.format(names=names),
+        figures=tuple(remark.figures for remark in group),
+    )

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from r2et.cli.check import FILE_PANEL, Categorical, Columns, Drop, Keep
 from r2et.cli.common import (
     AsJson,
     DataOptions,
@@ -21,7 +22,7 @@ from r2et.cli.common import (
 from r2et.cli.train_table import DataSetOnly, TableOptions, train_table
 from r2et.errors import InputError
 
-_FILE, _SET = "A file of your own", "A data set of r2et data list"
+_SET = "A data set of r2et data list"
 
 
 def train(
@@ -51,16 +52,13 @@ def train(
     patience: Annotated[
         int | None, typer.Option(help="Stop after so many epochs without a lower validation loss.")
     ] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="Columns to use: a,b,c; all by default.", rich_help_panel=_FILE)
-    ] = None,
-    categorical: Annotated[
-        str | None,
-        typer.Option(help="Columns of numbers that are categories: zip,code.", rich_help_panel=_FILE),
-    ] = None,
+    columns: Columns = None,
+    drop: Drop = None,
+    keep: Keep = None,
+    categorical: Categorical = None,
     test_fraction: Annotated[
         float,
-        typer.Option(help="Share of the rows that is kept from training, for audits.", rich_help_panel=_FILE),
+        typer.Option(help="Share of the rows that is kept from training, for audits.", rich_help_panel=FILE_PANEL),
     ] = 0.2,
     preset: Annotated[
         str,
@@ -91,7 +89,8 @@ def train(
     """Train a model by one of the paper's methods and save it.
 
     On a CSV or Parquet file of your own a StableClassifier is fitted: it encodes columns of numbers and text, and
-    searches the weights of the method unless --set gives them. On a data set of r2et, architecture, explanation,
+    searches the weights of the method unless --set gives them. The file is checked as `r2et check` does: what is
+    left out is said. On a data set of r2et, architecture, explanation,
     epochs and learning rate are those of its preset. The paper retrains its vanilla ResNets (cifar10, oct): train
     one by --method vanilla and name its folder as --from.
 
@@ -111,10 +110,11 @@ def train(
     schedule = {name: value for name, value in wanted.items() if value is not None}
     if is_table(data):
         DataSetOnly(preset, option, threshold, start, resume, compile).refuse(data)
-        table = TableOptions(data, target, columns, categorical, test_fraction)
+        table = TableOptions(data, target, columns, drop, keep, categorical, test_fraction)
         train_table(table, output, method, own_settings if setting else None, k, schedule, seed, as_json)
         return
-    for name, value in (("--columns", columns), ("--categorical", categorical)):
+    own = {"--columns": columns, "--drop": drop, "--keep": keep, "--categorical": categorical}
+    for name, value in own.items():
         if value is not None:
             raise InputError(f"{name} is for a file of your own, {data!r} is a data set")
     _train_data_set(

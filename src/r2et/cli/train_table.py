@@ -1,14 +1,14 @@
 """`r2et train` on a person's own CSV or Parquet file: a StableClassifier."""
 
 import textwrap
-import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from r2et.cli.common import print_json, split_names
+from r2et.cli.check import checked_table, problem
+from r2et.cli.common import interactive, print_json, split_names
 from r2et.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ class TableOptions:
     path: str
     target: str | None
     columns: str | None
+    drop: str | None
+    keep: str | None
     categorical: str | None
     test_fraction: float
 
@@ -72,25 +74,26 @@ def train_table(
 
     if not 0 <= options.test_fraction < 1:
         raise InputError(f"--test-fraction is a share from 0 to below 1, got {options.test_fraction}")
-    columns = None if options.columns is None else split_names("--columns", options.columns)
-    table = tables.read_table(options.path, options.target, columns)
+    table, report = checked_table(
+        options.path,
+        options.target,
+        columns=options.columns,
+        drop=options.drop,
+        keep=options.keep,
+        categorical=options.categorical,
+        seed=seed,
+        progress=interactive(as_json),
+    )
+    if not report.usable:
+        raise InputError(problem(report))
+    for level, sentence in report.brief():
+        typer.echo(f"{level}: {sentence}", err=True)
     classes = tables.class_order(table.labels)
-    if len(classes) < 2:
-        raise InputError(
-            f"column {table.target!r} of {options.path!r} has one value, {classes[0]!r}: there is nothing to "
-            "predict"
-        )
-    if len(classes) > max(20, len(table.labels) // 10):
-        raise InputError(
-            f"column {table.target!r} of {options.path!r} has {len(classes)} different values in "
-            f"{len(table.labels)} rows: it is not a class. Name another column by --target, or put its values "
-            "into a few groups"
-        )
-    _warn_of_identifiers(table)
     numbers = tables.class_numbers(table.labels, classes).numpy()
     seen, held_out = hold_out(numbers, options.test_fraction, seed=seed)
     train = table.rows(seen)
-    categorical = None if options.categorical is None else split_names("--categorical", options.categorical)
+    coded = [] if options.categorical is None else split_names("--categorical", options.categorical)
+    categorical = [name for name in coded if name in train.frame] or None
     # a list of most columns says little
     wanted = min(8, max(1, table.frame.shape[1] // 2)) if k is None else k
     classifier = StableClassifier(
@@ -101,7 +104,7 @@ def train_table(
         random_state=seed,
         **schedule,
     ).fit(train.frame, train.labels.to_numpy())
-    origin = Origin(table.target, table.sha256, len(numbers), tuple(held_out.tolist()))
+    origin = Origin(table.target, table.sha256, len(numbers), tuple(held_out.tolist()), dict(report.dropped))
     save(classifier, output, asdict(origin))
     summary = {
         "data": str(options.path),
@@ -111,6 +114,8 @@ def train_table(
         "settings": classifier.settings_,
         "k": classifier.k_,
         "features": len(classifier.encoding_.names),
+        "left_out": dict(report.dropped),
+        "warnings": [sentence for level, sentence in report.brief() if level == "warning"],
         "seed": seed,
         "rows": len(train.frame),
         "held_out": len(held_out),
@@ -133,17 +138,6 @@ def _judge(classifier: Any, held_out: "LabelledTable") -> dict[str, float | None
     x = classifier.encode(held_out.frame)
     auc = metrics.auc(classifier.model_, x, y) if len(y.unique()) > 1 else None
     return {"accuracy": float((classifier.model_(x).argmax(1) == y).double().mean()), "auc": auc}
-
-
-def _warn_of_identifiers(table: "LabelledTable") -> None:
-    for name in table.frame.select_dtypes(exclude=["number", "bool"]):
-        different = table.frame[name].nunique()
-        if different > max(20, len(table.frame) // 4):
-            warnings.warn(
-                f"column {name!r} holds {different} different texts in {len(table.frame)} rows, each a feature of "
-                "its own: choose columns by --columns if it is a name or a number of a person",
-                stacklevel=2,
-            )
 
 
 def _print(summary: dict[str, Any], sanity: str, method: str, output: Path) -> None:

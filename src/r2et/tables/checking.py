@@ -1,12 +1,16 @@
 """`check_table`: what is wrong with a table, before a model is trained on it."""
 
+import re
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
+from itertools import accumulate
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from r2et.errors import InputError
-from r2et.numerics.values import check_flag, check_kind, check_seed, suggestion
+from r2et.numerics.values import check_columns, check_flag, check_kind, check_seed, suggestion
 from r2et.progress import Advance, progress_bar
 from r2et.tables.checks.copies import copies
 from r2et.tables.checks.leaks import LeakTest, leak
@@ -58,6 +62,7 @@ def check_table(
     ('age',)
     """
     check_kind("table", table, LabelledTable, "what r2et.tables.read_table returns")
+    _check_parts(table)
     check_seed(seed)
     check_flag("progress", progress)
     names = column_names(table.frame)
@@ -71,6 +76,16 @@ def check_table(
     with progress_bar("check", 2 * len(names), progress and large) as advance:
         check = _Check(table, wanted, unwanted, coded, seed)
         return check.report(advance)
+
+
+def _check_parts(table: LabelledTable) -> None:
+    """A table that nobody read from a file may have anything in it."""
+    check_columns("the table", table.frame.columns)
+    missing = int(table.labels.isna().sum())
+    if len(table.labels) != len(table.frame) or missing or not len(table.labels):
+        raise InputError(
+            f"{len(table.labels)} labels, {missing} of them missing, for {len(table.frame)} rows: each row needs one"
+        )
 
 
 def _known(option: str, values: Sequence[str], names: list[str]) -> frozenset[str]:
@@ -109,7 +124,7 @@ class _Check:
             self._add([problem])
         stay = self._without_copies(stay)
         for profile in stay:
-            self._add(self._about(profile))
+            self._add(remarks(profile))
         if problem is None:
             self._leaks(stay, target, advance)
         self._add(repeated(stay, target))
@@ -119,7 +134,9 @@ class _Check:
 
     def _profiles(self, advance: Advance) -> Iterator[Profile]:
         for place, name in enumerate(column_names(self.table.frame)):
-            yield profiled(self.table.frame.iloc[:, place], name)
+            profile = profiled(self.table.frame.iloc[:, place], name)
+            numbers = profile.kind in ("number", "whole number") and name in self.categorical
+            yield replace(profile, kind="text", numbers=None) if numbers else profile
             advance(1)
 
     def _add(self, remarks: Iterable[Remark]) -> None:
@@ -137,7 +154,7 @@ class _Check:
             if profile.name in self.unwanted:
                 self._add([Remark("left out by you", profile.name, profile.words)])
                 continue
-            remark = decisive_of(profile, first, categorical=profile.name in self.categorical)
+            remark = decisive_of(profile, first)
             if remark is not None:
                 self._add([remark])
             if remark is None or not self._leaves(remark):
@@ -149,11 +166,6 @@ class _Check:
         self._add(seen)
         gone = {remark.column for remark in seen if self._leaves(remark)}
         return [profile for profile in profiles if profile.name not in gone]
-
-    def _about(self, profile: Profile) -> Iterator[Remark]:
-        for remark in remarks(profile):
-            if not (remark.kind == "codes" and profile.name in self.categorical):
-                yield remark
 
     def _leaks(self, profiles: list[Profile], target: Profile, advance: Advance) -> None:
         y = target.codes.astype(np.int64)
@@ -167,28 +179,25 @@ class _Check:
 
     def _as_report(self, profiles: list[Profile], target: Profile) -> TableReport:
         dropped = {
-            remark.column: _reason(remark)
-            for remark in self.remarks
-            if remark.column and self._leaves(remark)
+            remark.column: _reason(remark) for remark in self.remarks if remark.column and self._leaves(remark)
         }
         return TableReport(
             name=self.table.path.name,
             rows=len(self.table.labels),
             target=self.table.target,
-            classes=class_counts(target),
+            classes=class_counts(target) if unpredictable(target) is None else {},
             kinds={profile.name: profile.words for profile in profiles},
             findings=tuple(_findings(self.remarks, self.wanted)),
             dropped={profile.name: dropped[profile.name] for profile in profiles if profile.name in dropped},
         )
 
 
-def decisive_of(profile: Profile, first: Any, *, categorical: bool) -> Remark | None:
+def decisive_of(profile: Profile, first: NDArray[np.int64]) -> Remark | None:
     """The reason for which a column is left out, unless a person wants it; None if there is none.
 
     Args:
         profile: of the column.
         first: places of the rows that are not copies of an earlier one.
-        categorical: whether its numbers are categories.
     """
     remark = decisive(profile)
     # texts that are dates are no names, however many there are
@@ -218,7 +227,7 @@ def _findings(remarks: Sequence[Remark], wanted: Collection[str]) -> Iterator[Fi
 def _finding(kind: str, group: Sequence[Remark], *, overruled: bool) -> Finding:
     wording = KINDS[kind]
     columns = tuple(remark.column for remark in group if remark.column)
-    names = ",".join(columns[:6]) + (",..." if len(columns) > 6 else "")
+    names = _as_option(columns)
     return Finding(
         kind=kind,
         level="warning" if overruled else wording.level,
@@ -228,3 +237,16 @@ def _finding(kind: str, group: Sequence[Remark], *, overruled: bool) -> Finding:
         change=f"to leave out: --drop {names}" if overruled else wording.change.format(names=names),
         figures=tuple(remark.figures for remark in group),
     )
+
+
+def _as_option(columns: Sequence[str], width: int = 46) -> str:
+    """Names as they are typed behind an option; of many, the first ones.
+
+    >>> _as_option(["age", "pay per month"]), _as_option(["a" * 30, "b" * 30])
+    ("'age,pay per month'", 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa,...')
+    """
+    ends = accumulate(len(name) + 1 for name in columns)
+    fitting = max(1, sum(end <= width for end in ends))
+    listed = ",".join(columns[:fitting])
+    quoted = listed if shlex.quote(listed) == listed or not re.search(r"\s", listed) else shlex.quote(listed)
+    return quoted + (",..." if fitting < len(columns) else "")

@@ -5,14 +5,14 @@ It is saved in the classifier's own JSON file: one write replaces both, so that 
 
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from r2et.errors import CheckpointError, InputError
-from r2et.numerics.values import check_count, check_text, is_whole, quoted
+from r2et.numerics.values import check_count, check_kind, check_text, is_whole, quoted
 
 
 @dataclass(frozen=True)
@@ -24,16 +24,21 @@ class Origin:
         sha256: of the file's bytes; another file is another table.
         rows: how many the file has.
         held_out: numbers of the rows, from 0, that training did not see.
+        dropped: columns of the file that were left out, with the reason.
     """
 
     target: str
     sha256: str
     rows: int
     held_out: tuple[int, ...]
+    dropped: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("target", "sha256"):
             check_text(name, getattr(self, name))
+        check_kind("dropped", self.dropped, Mapping, '{"row": "row number"}')
+        for text in (*self.dropped, *self.dropped.values()):
+            check_text("a text in dropped", text)
         check_count("rows", self.rows, least=0)
         if not isinstance(self.held_out, tuple) or not all(map(is_whole, self.held_out)):
             raise InputError(f"held_out must be a tuple of numbers of rows, got held_out={quoted(self.held_out)}")
@@ -71,14 +76,15 @@ def read_origin(information: Mapping[str, Any], source: str) -> Origin | None:
 
     >>> saved = {"target": "bought", "sha256": "ab", "rows": 4, "held_out": [1, 3]}
     >>> read_origin({"origin": saved}, "plain")
-    Origin(target='bought', sha256='ab', rows=4, held_out=(1, 3))
+    Origin(target='bought', sha256='ab', rows=4, held_out=(1, 3), dropped={})
     """
     saved = information.get("origin")
     if saved is None:
         return None
     try:
         held_out = tuple(map(operator.index, saved["held_out"]))
-        return Origin(str(saved["target"]), str(saved["sha256"]), operator.index(saved["rows"]), held_out)
+        dropped = saved.get("dropped", {})
+        return Origin(str(saved["target"]), str(saved["sha256"]), operator.index(saved["rows"]), held_out, dropped)
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
             f"{source!r} says wrongly which rows it was trained on: {error}. Train it again"

@@ -74,7 +74,7 @@ class TableReport:
         name: of the file.
         rows: how many it has.
         target: the column to predict.
-        classes: rows of each class.
+        classes: rows of each class; empty if the target has none.
         kinds: what each column holds, in words; those that are left out too.
         findings: the worst first.
         dropped: the columns that are left out, with the reason.
@@ -123,7 +123,8 @@ class TableReport:
         """The lines of the report."""
         yield from _wrapped(f"{self.name}: {self.rows} rows, {len(self.kinds)} columns, target {self.target!r}")
         shares = [f"{name} {count} ({100 * count / self.rows:.3g} %)" for name, count in self.classes.items()]
-        yield from _wrapped(f"classes: {few(shares)}", "  ", "    ")
+        if shares:
+            yield from _wrapped(f"classes: {few(shares)}", "  ", "    ")
         for finding in self.findings:
             yield ""
             yield from finding.lines()
@@ -135,26 +136,34 @@ class TableReport:
         if self.dropped:
             entries = [f"{name} ({reason})" for name, reason in self.dropped.items()]
             yield from _wrapped(f"Left out ({len(entries)}): {', '.join(entries)}", "", "  ")
-        yield from _wrapped(f"Used ({len(self.kept)}): {', '.join(self.kept)}", "", "  ")
-        if self.usable:
-            yield from _wrapped("What is kept or left out by --keep, --drop and --columns is as you say.")
+        yield f"Used ({len(self.kept)}):"
+        for kind, names in self._by_kind().items():
+            yield from _wrapped(f"{kind}: {', '.join(names)}", "  ", "    ")
 
-    def brief(self) -> Iterator[tuple[Level, str]]:
-        """The findings in a sentence each, with their level: what is printed before a training.
+    def _by_kind(self) -> dict[str, list[str]]:
+        """The columns that are used: numbers, categories with how many values they have, and so on."""
+        kinds: dict[str, list[str]] = {}
+        for name in self.kept:
+            kind, _, values = self.kinds[name].partition(" (")
+            kinds.setdefault(kind, []).append(f"{name} ({values}" if values else name)
+        return kinds
 
-        What is only to know, and changes nothing, is not among them.
-        """
+    def brief(self) -> list[tuple[Level, str]]:
+        """What is printed before a training, a sentence each: what is left out, warnings, errors."""
+        told: list[tuple[Level, str]] = []
         if self.dropped:
             entries = [f"{name} ({reason})" for name, reason in self.dropped.items()]
-            yield "note", f"left out: {few(entries)}; to keep one: --keep NAME"
-        for finding in self.findings:
-            if finding.level == "note":
-                continue
+            told.append(("note", f"left out: {few(entries)}; to keep one: --keep NAME"))
+        for finding in self.at_level("warning") + self.at_level("error"):
             about = [f"{name!r} {seen}" for name, seen in zip(finding.columns, finding.seen, strict=False)]
-            yield finding.level, f"{finding.title}: {few(about or finding.seen)}; {finding.done}; {finding.change}"
+            sentence = f"{finding.title}: {few(about or finding.seen)}. {_upper(finding.done)}; {finding.change}"
+            told.append((finding.level, sentence))
+        return told
+
+
+def _upper(sentence: str) -> str:
+    return f"{sentence[0].upper()}{sentence[1:]}"
 
 
 def _wrapped(text: str, first: str = "", rest: str = "  ") -> list[str]:
-    return textwrap.wrap(
-        text, WIDTH - 1, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
-    )
+    return textwrap.wrap(text, WIDTH - 1, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)

@@ -4,6 +4,8 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
@@ -55,7 +57,9 @@ def _same_partition(profiles: Sequence[Profile]) -> list[list[Profile]]:
         groups[profile.codes.tobytes()].append(profile)
     limit = -math.log(BY_CHANCE / max(1, len(profiles)) ** 2)
     return [
-        group for group in groups.values() if len(group) > 1 and (log_ways(group[0]) > limit or _equal_texts(group))
+        group
+        for group in groups.values()
+        if len(group) > 1 and (log_ways(group[0]) > limit or _equal_texts(group))
     ]
 
 
@@ -101,11 +105,8 @@ def _same_numbers(first: Profile, other: Profile) -> tuple[bool, str] | None:
 
 
 def _correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
-    x, y = x - x.mean(), y - y.mean()
-    with np.errstate(all="ignore"):
-        return float((x / np.abs(x).max()) @ (y / np.abs(y).max())) / float(
-            np.linalg.norm(x / np.abs(x).max()) * np.linalg.norm(y / np.abs(y).max())
-        )
+    first, second = _standardised([x, y])
+    return float(first @ second)
 
 
 def _near_copies(profiles: Sequence[Profile]) -> Iterator[Remark]:
@@ -116,14 +117,19 @@ def _near_copies(profiles: Sequence[Profile]) -> Iterator[Remark]:
     take = np.unique(np.linspace(0, numeric[0].rows - 1, ROWS).astype(np.int64))
     columns = [profile.numbers[take] for profile in numeric if profile.numbers is not None]
     products = _standardised(columns)
-    candidates = np.argwhere(np.triu(np.abs(products @ products.T) > NEARLY - 0.01, 1))
+    candidates = np.argwhere(np.triu(np.abs(products @ products.T) > NEARLY - 0.005, 1))
+    said: set[int] = set()
     for i, j in candidates:
+        # of many alike, each is told beside the first
+        if {i, j} & said:
+            continue
         both = np.isfinite(columns[i]) & np.isfinite(columns[j])
         if both.sum() < 30:
             continue
         x, y = columns[i][both], columns[j][both]
         r = _correlation(x, y)
         if abs(r) > NEARLY and abs(_correlation(rankdata(x), rankdata(y))) > NEARLY_RANKS:
+            said.add(j)
             name = numeric[i].name
             seen = f"correlation {r:.6f} with {name!r}"
             yield Remark("near copy", numeric[j].name, seen, {"of": name, "correlation": r})
@@ -131,10 +137,16 @@ def _near_copies(profiles: Sequence[Profile]) -> Iterator[Remark]:
 
 def _standardised(columns: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     """Columns of norm 1 around 0, missing values at the mean (columns, rows)."""
-    table = np.stack([np.where(np.isfinite(column), column, np.nan) for column in columns])
-    with np.errstate(all="ignore"):
-        largest = np.nanmax(np.abs(table), 1, keepdims=True)
-        table = table / np.where(largest > 0, largest, 1.0)
-        table = np.nan_to_num(table - np.nanmean(table, 1, keepdims=True))
-        norms = np.linalg.norm(table, axis=1, keepdims=True)
-    return table / np.where(norms > 0, norms, 1.0)
+    table = np.stack(columns)
+    present = np.isfinite(table)
+    table = np.where(present, table, 0.0)
+    table /= _or_one(np.abs(table).max(1, keepdims=True))
+    means = table.sum(1, keepdims=True) / _or_one(present.sum(1, keepdims=True))
+    table = np.where(present, table - means, 0.0)
+    unit: NDArray[np.float64] = table / _or_one(np.linalg.norm(table, axis=1, keepdims=True))
+    return unit
+
+
+def _or_one(sizes: NDArray[Any]) -> NDArray[Any]:
+    """What can be divided by."""
+    return np.where(sizes > 0, sizes, 1)

@@ -55,7 +55,7 @@ class LeakTest:
 
         With more than two classes it is the mean over the classes, each against the others.
         """
-        codes = profile.codes[self.rows]
+        codes = profile.codes[self.rows].astype(np.int64)
         if profile.numbers is None or not profile.numeric:
             bins, of_categories = codes + 1, True
         else:
@@ -91,7 +91,9 @@ def leak(profile: Profile, test: LeakTest, target: str, classes: list[Any], y: N
     )
 
 
-def leaks(test: LeakTest, profiles: list[Profile], target: str, classes: list[Any], y: Numbers) -> Iterator[Remark]:
+def leaks(
+    test: LeakTest, profiles: list[Profile], target: str, classes: list[Any], y: Numbers
+) -> Iterator[Remark]:
     """The columns that give the target away."""
     for profile in profiles:
         remark = leak(profile, test, target, classes, y)
@@ -165,9 +167,7 @@ def _ranked_auc(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> flo
     return float(roc_auc_score(positive, scores))
 
 
-def _of_numbers(
-    x: NDArray[np.float64], y: Numbers, new: NDArray[np.float64], classes: int
-) -> NDArray[np.float64]:
+def _of_numbers(x: NDArray[np.float64], y: Numbers, new: NDArray[np.float64], classes: int) -> NDArray[np.float64]:
     """Shares of the classes by a small decision tree (M, classes)."""
     from sklearn.tree import DecisionTreeClassifier
 
@@ -181,4 +181,5 @@ def _of_categories(x: Numbers, y: Numbers, new: Numbers, classes: int) -> NDArra
     counts = np.zeros((int(max(x.max(), new.max())) + 1, classes))
     np.add.at(counts, (x, y), 1)
     counts += np.bincount(y, minlength=classes) / len(y)
-    return (counts / counts.sum(1, keepdims=True))[new]
+    shares: NDArray[np.float64] = counts / counts.sum(1, keepdims=True)
+    return shares[new]

@@ -21,10 +21,11 @@ MOST_CATEGORIES = 50
 
 _CAMEL_ID = re.compile(r"[a-z](ID|Id|UID|Uid|UUID)$")
 _SEPARATE_ID = re.compile(r"(^|[^a-z])(id|ids|uid|uuid|guid)($|[^a-z])", re.IGNORECASE)
-_NUMBERED = re.compile(
-    r"(^|[^a-z])(row|rows|rownames?|rowid|index|idx|unnamed|key|record|nr|no|number|num|account|ssn|iban)($|[^a-z])",
-    re.IGNORECASE,
+_ROWS = re.compile(
+    r"(rows?|index|idx|record|account|unnamed: ?\d+)|row[ _.]?(names?|numbers?|nr|no|num|id)", re.IGNORECASE
 )
+#: at the end: what begins with "number of" is a count
+_NUMBERED = re.compile(r"(^|[^a-z])(key|nr|no|number|num|ssn|iban)$|[a-z](Key|Nr|No|Number|Num)$")
 
 
 def named_as_id(name: str) -> bool:
@@ -39,10 +40,11 @@ def named_as_id(name: str) -> bool:
 def named_as_number(name: str) -> bool:
     """Whether a column is called an identifier or the number of something.
 
-    >>> [named_as_number(name) for name in ("rownames", "Unnamed: 0", "account_no", "income", "no_of_rooms")]
-    [True, True, True, False, True]
+    >>> [named_as_number(name) for name in ("rownames", "Unnamed: 0", "account_no", "no_of_rooms", "price_index")]
+    [True, True, True, False, False]
     """
-    return named_as_id(name) or bool(_NUMBERED.search(name))
+    lower = _NUMBERED.search(name) or _NUMBERED.search(name.lower())
+    return named_as_id(name) or bool(lower) or _ROWS.fullmatch(name) is not None
 
 
 def numbering(profile: Profile, first: NDArray[np.int64] | None = None) -> Remark | None:
@@ -60,7 +62,11 @@ def numbering(profile: Profile, first: NDArray[np.int64] | None = None) -> Remar
         return None
     if profile.distinct == count:
         return _unique(profile, codes, count)
-    if named_as_id(profile.name) and profile.distinct > MOST_CATEGORIES and profile.kind in ("whole number", "text"):
+    if (
+        named_as_id(profile.name)
+        and profile.distinct > MOST_CATEGORIES
+        and profile.kind in ("whole number", "text")
+    ):
         return Remark(
             "group",
             profile.name,
@@ -88,10 +94,12 @@ def _unique(profile: Profile, codes: NDArray[np.int32], count: int) -> Remark | 
     if bool((steps > 0).all() or (steps < 0).all()) and len(codes) == count:
         if named or bool((steps == steps[0]).all()) or _too_unique(numbers):
             way = "rises" if steps[0] > 0 else "falls"
-            return Remark("row number", profile.name, f"{way} from row to row: {examples}, ...", figures)
+            return Remark("row number", profile.name, f"{way} from row to row: {examples} and so on", figures)
         return None
     if named or _too_unique(numbers) or _long(numbers):
-        return Remark("identifier", profile.name, f"another whole number in each row: {examples}, ...", figures)
+        return Remark(
+            "identifier", profile.name, f"another whole number in each row: {examples} and so on", figures
+        )
     return None
 
 

@@ -15,7 +15,7 @@ Kind = Literal["number", "whole number", "yes or no", "text", "date", "mixed", "
 
 _NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
 _DATES = ("datetime", "datetime64", "date")
-_DAY = 86_400 * 10**9
+_DAY = 86_400
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +66,9 @@ class Profile:
         """The kind, and how many categories a text has.
 
         >>> profiled(pd.Series(["a", "b", "a"]), "job").words
-        'text (2 values)'
+        'category (2 values)'
         """
-        return f"text ({self.distinct} values)" if self.kind == "text" else self.kind
+        return f"category ({self.distinct} values)" if self.kind == "text" else self.kind
 
     @property
     def values_as_numbers(self) -> list[float]:
@@ -138,7 +138,8 @@ def _kind_of_numbers(numbers: NDArray[np.float64]) -> Kind:
 def _days(column: Series) -> NDArray[np.float64] | None:
     """Days since 1970."""
     moments = pd.to_datetime(column, errors="coerce", utc=True)
-    days = moments.to_numpy(dtype="datetime64[ns]").astype(np.int64) / _DAY
+    # in seconds: nanoseconds end in the year 2262
+    days = moments.to_numpy(dtype="datetime64[s]").astype(np.int64) / _DAY
     return np.where(moments.isna().to_numpy(), np.nan, days)
 
 

@@ -75,9 +75,6 @@ KINDS: dict[str, Wording] = {
         _DROP,
     ),
     "rare class": Wording("a rare class", "warning", "", _KEPT, "bring more rows of it, or group classes"),
-    "contradiction": Wording(
-        "the same row with different targets", "warning", "", _KEPT, "mend the file, or add a column that differs"
-    ),
     # --- what is left out ------------------------------------------------------------------------------------
     "left out by you": Wording("left out as you said", "note", "as you said", _LEFT_OUT, "no longer --drop it"),
     "row number": Wording("row numbers", "note", "row number", _LEFT_OUT, _KEEP),
@@ -138,7 +135,11 @@ KINDS: dict[str, Wording] = {
     ),
     "date": Wording("dates", "note", "", "kept, as a number of days", _DROP),
     "codes": Wording(
-        "numbers that may be codes", "note", "", "kept as numbers", "if they only name things: --categorical {names}"
+        "numbers that may be codes",
+        "note",
+        "",
+        "kept as numbers",
+        "if they only name things: --categorical {names}",
     ),
     "outlier": Wording(
         "values far from all others", "note", "", "kept", "if they are mistakes or stand for missing: empty them"
@@ -149,5 +150,8 @@ KINDS: dict[str, Wording] = {
         "",
         "kept. The same row can be in the training and in the test",
         "if they are copies by mistake: keep one of each in the file",
+    ),
+    "contradiction": Wording(
+        "the same row with different targets", "note", "", _KEPT, "mend the file, or add a column that differs"
     ),
 }

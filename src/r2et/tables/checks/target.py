@@ -1,7 +1,6 @@
 """What the column to predict says: whether there are classes, and enough rows of each."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,8 @@ def unpredictable(profile: Profile) -> Remark | None:
         return Remark(
             "target is a number",
             profile.name,
-            f"has {profile.distinct} different values in {profile.rows} rows, such as {examples}: it is not a class",
+            f"has {profile.distinct} different values in {profile.rows} rows, such as {examples}: it is not "
+            "a class",
             {"classes": profile.distinct},
         )
     return None

@@ -24,6 +24,8 @@ LEAST_CATEGORIES = 20
 RARE = 20
 #: in standard deviations of the values between
 FAR = 50.0
+#: times as far from the mean as the next value
+GAP = 3.0
 #: of different texts that must read as numbers or dates
 MOSTLY = 0.5
 
@@ -104,7 +106,11 @@ def _infinite(profile: Profile) -> Remark | None:
     if profile.numbers is None:
         return None
     count = int(np.isinf(profile.numbers).sum())
-    return Remark("infinite", profile.name, f"in {_of(count, profile)}", {"rows": count}) if count else None
+    return (
+        Remark("infinite", profile.name, f"has infinite values in {_of(count, profile)}", {"rows": count})
+        if count
+        else None
+    )
 
 
 def _one_value_or_none(profile: Profile) -> Remark | None:
@@ -190,24 +196,31 @@ def _outliers(profile: Profile) -> Remark | None:
 
 
 def far_values(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Those that lie more than 50 standard deviations from the mean of the others.
+    """Those that lie more than 50 standard deviations from the mean of the others, with a wide gap below them.
 
     Half a per cent of the values on either side, at least one, is left out of mean and standard deviation: a value
-    among N can never be further than the square root of N deviations from a mean that it is part of.
+    among N can never be further than the square root of N deviations from a mean that it is part of. Of a column
+    that is mostly one value, such as 0, the others are looked at.
 
     >>> far_values(np.array([*range(100), 1e6]))
     array([1000000.])
     """
+    values, counts = np.unique(numbers, return_counts=True)
+    if len(values) and 2 * counts.max() > len(numbers):
+        numbers = numbers[numbers != values[counts.argmax()]]
     aside = max(1, round(0.005 * len(numbers)))
-    if len(numbers) < 10 + 2 * aside:
+    if len(numbers) < 20 + 2 * aside:
         return numbers[:0]
     between = np.sort(numbers)[aside:-aside]
     with np.errstate(all="ignore"):
-        spread = between.std()
-        if not spread > 1e-12 * np.abs(between).max():
-            return numbers[:0]
-        far = np.abs(numbers - between.mean()) > FAR * spread
-    return numbers[far]
+        distances = np.abs(numbers - between.mean())
+        limit = FAR * between.std()
+    if not (np.isfinite(limit) and limit > 1e-10 * np.abs(between).max()):
+        return numbers[:0]
+    order = np.argsort(distances)
+    last = np.arange(len(numbers) - 2 * aside, len(numbers))
+    apart = last[(distances[order[last]] > limit) & (distances[order[last]] > GAP * distances[order[last - 1]])]
+    return np.sort(numbers[order[apart[0] :]]) if len(apart) else numbers[:0]
 
 
 # --- words ------------------------------------------------------------------------------------------------------
@@ -215,7 +228,8 @@ def far_values(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _misses(profile: Profile) -> str:
     share = 100 * profile.missing / profile.rows
-    return f"{profile.missing} of {profile.rows} rows ({share:.{0 if share >= 10 else 1}f} %)"
+    told = "less than 0.1" if share < 0.1 else f"{share:.{0 if share >= 10 else 1}f}"
+    return f"{profile.missing} of {profile.rows} rows ({told} %)"
 
 
 def _of(count: int, profile: Profile) -> str:

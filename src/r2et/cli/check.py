@@ -1,0 +1,121 @@
+"""`r2et check`: what is wrong with a table, before a model is trained on it."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from r2et.cli.common import AsJson, Seed, Target, interactive, print_json, split_names
+from r2et.errors import InputError
+
+if TYPE_CHECKING:
+    from r2et.tables import LabelledTable, TableReport
+
+FILE_PANEL = "A file of your own"
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        help="Columns to use, whatever the check says of them: a,b,c; all others by default.",
+        rich_help_panel=FILE_PANEL,
+    ),
+]
+Categorical = Annotated[
+    str | None,
+    typer.Option(help="Columns of numbers that are categories: zip,code.", rich_help_panel=FILE_PANEL),
+]
+Drop = Annotated[str | None, typer.Option(help="Columns to leave out: a,b,c.", rich_help_panel=FILE_PANEL)]
+Keep = Annotated[
+    str | None,
+    typer.Option(help="Columns to use although the check leaves them out: a,b.", rich_help_panel=FILE_PANEL),
+]
+
+
+def check(
+    data: Annotated[str, typer.Argument(help="A CSV or Parquet file with a line of names.")],
+    *,
+    target: Target = None,
+    columns: Columns = None,
+    drop: Drop = None,
+    keep: Keep = None,
+    categorical: Categorical = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Look for what makes a table unfit for training, before a model is trained on it.
+
+    Row numbers, identifiers, constants, copies and texts that are nearly all different are left out, and that is
+    said; so is everything else that a person should know, above all a single column that gives the target away,
+    which stays unless --drop names it. `r2et train` checks in the same way. The exit code is 2 where no model can
+    be trained, else 0.
+
+    Example: r2et check people.csv --target bought
+    """
+    _, report = checked_table(
+        data,
+        target,
+        columns=columns,
+        drop=drop,
+        keep=keep,
+        categorical=categorical,
+        seed=seed,
+        progress=interactive(as_json),
+    )
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        _print(report)
+    if not report.usable:
+        typer.echo(f"error: {problem(report)}", err=True)
+        raise typer.Exit(2)
+
+
+def checked_table(
+    data: str,
+    target: str | None,
+    *,
+    columns: str | None,
+    drop: str | None,
+    keep: str | None,
+    categorical: str | None,
+    seed: int,
+    progress: bool,
+) -> "tuple[LabelledTable, TableReport]":
+    """A file with the columns that are left, and what its check says."""
+    from dataclasses import replace
+
+    from r2et import tables
+    from r2et.tables.files import is_table
+
+    if not is_table(data):
+        raise InputError(f"{data!r} is no file: give a CSV or Parquet file, such as people.csv")
+    options = {"--columns": columns, "--drop": drop, "--keep": keep, "--categorical": categorical}
+    named = {option: [] if text is None else split_names(option, text) for option, text in options.items()}
+    table = tables.read_table(data, target, named["--columns"] or None)
+    report = tables.check_table(
+        table,
+        # what a person names is used
+        keep=[name for name in named["--columns"] if name not in named["--drop"]] + named["--keep"],
+        drop=named["--drop"],
+        categorical=named["--categorical"],
+        seed=seed,
+        progress=progress,
+    )
+    return replace(table, frame=table.frame[list(report.kept)]), report
+
+
+def problem(report: "TableReport") -> str:
+    """Why no model can be trained, as a sentence."""
+    first = report.at_level("error")[0]
+    where = f"column {first.columns[0]!r} of {report.name!r} " if first.columns else f"{report.name!r}: "
+    return f"{where}{first.seen[0]}. {first.change[0].upper()}{first.change[1:]}"
+
+
+def _print(report: "TableReport") -> None:
+    """The report, the levels of its findings in colour where somebody watches."""
+    from rich.console import Console
+    from rich.text import Text
+
+    styles = {"ERROR": "bold red", "WARNING": "bold yellow", "note": "bold"}
+    console = Console(soft_wrap=True, highlight=False)
+    for line in report.lines():
+        style = styles.get(line.partition(":")[0], "")
+        console.print(Text(line, style=style))

@@ -3,8 +3,8 @@
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import accumulate
 from dataclasses import replace
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,7 +84,8 @@ def _check_parts(table: LabelledTable) -> None:
     missing = int(table.labels.isna().sum())
     if len(table.labels) != len(table.frame) or missing or not len(table.labels):
         raise InputError(
-            f"{len(table.labels)} labels, {missing} of them missing, for {len(table.frame)} rows: each row needs one"
+            f"{len(table.labels)} labels, {missing} of them missing, for {len(table.frame)} rows: each "
+            "row needs one"
         )
 
 

@@ -11,6 +11,8 @@ from r2et.tables.checks.remarks import KINDS, Level
 WIDTH = 80
 #: lines of one finding that are printed; JSON has all
 _LINES = 8
+#: what columns of a kind are called together
+_PLURALS = {"whole number": "numbers", "number": "numbers", "category": "categories", "date": "dates"}
 _MARKS: dict[Level, str] = {"error": "ERROR", "warning": "WARNING", "note": "note"}
 
 
@@ -144,8 +146,9 @@ class TableReport:
         """The columns that are used: numbers, categories with how many values they have, and so on."""
         kinds: dict[str, list[str]] = {}
         for name in self.kept:
-            kind, _, values = self.kinds[name].partition(" (")
-            kinds.setdefault(kind, []).append(f"{name} ({values}" if values else name)
+            kind, _, rest = self.kinds[name].partition(" (")
+            values = rest.removesuffix(" values)")
+            kinds.setdefault(_PLURALS.get(kind, kind), []).append(f"{name} ({values})" if values else name)
         return kinds
 
     def brief(self) -> list[tuple[Level, str]]:

@@ -3,7 +3,6 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
-
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from r2et.tables.checks.remarks import Remark
 #: correlation above which numbers are nearly copies, and of their ranks
 NEARLY, NEARLY_RANKS = 0.9999, 0.999
 #: rows that correlations are computed on, spread over the table
-ROWS = 20_000
+ROWS = 10_000
 #: columns agree by chance with a smaller probability than this, whatever pair is looked at
 BY_CHANCE = 1e-6
 #: of whole numbers with more values, a renaming value by value may be a coincidence of ids

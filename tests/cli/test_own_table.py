@@ -86,7 +86,7 @@ def test_train_as_json(run, folder, tmp_path):
     assert found["accuracy"] == pytest.approx(fitted.score(rest.drop(columns="bought"), rest["bought"]))
     assert sorted(path.suffix for path in (tmp_path / "linear").iterdir()) == [".json", ".safetensors"]
     saved = json.loads((tmp_path / "linear" / "checkpoint.json").read_text())["information"]["origin"]
-    assert sorted(saved) == ["held_out", "rows", "sha256", "target"], "row numbers, not data"
+    assert sorted(saved) == ["dropped", "held_out", "rows", "sha256", "target"], "row numbers, not data"
 
 
 def test_train_is_the_estimator_on_the_rows_that_are_not_held_out(folder):
@@ -275,13 +275,3 @@ def test_bad_audits(run, folder, name):
     error = run("audit", folder / "plain", *given).error()
     for part in parts:
         assert part in error
-
-
-def test_warnings_are_notes(run, folder, tmp_path):
-    people().assign(name=[f"person {i}" for i in range(ROWS)]).to_csv(tmp_path / "named.csv", index=False)
-    data = ("--data", tmp_path / "named.csv", "--target", "bought", "--method", "linear", "--epochs", 1)
-    found = run("train", *data, "-o", tmp_path / "run")
-    assert found.code == 0
-    assert "note: column 'name' holds 120 different texts" in found.err
-    assert "UserWarning" not in found.err
-    assert ".py" not in found.err

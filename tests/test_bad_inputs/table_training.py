@@ -376,6 +376,7 @@ TRAINING = [
     row("tables.Rows: y", lambda: tables.Rows(X, [0, 1]), "y=[0, 1]"),
     row("tables.Rows: domain", lambda: tables.Rows(X, Y, domain=5), "domain=5"),
     row("tables.read_table: path", lambda: tables.read_table(None, "y"), "path=None"),
+    row("tables.check_table: table", lambda: tables.check_table(FRAME), "table", "read_table"),
     row("tables.numeric_inputs: frame", lambda: tables.numeric_inputs(TABLE), "frame", "DataFrame"),
     row("tables.numeric_inputs: text", lambda: tables.numeric_inputs(FRAME.assign(f="a")), "numbers: f"),
     row("tables.numeric_inputs: columns alike", lambda: tables.numeric_inputs(ALIKE), "columns called 'a'"),

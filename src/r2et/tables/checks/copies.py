@@ -19,47 +19,59 @@ NEARLY, NEARLY_RANKS = 0.9999, 0.999
 ROWS = 10_000
 #: columns agree by chance with a smaller probability than this, whatever pair is looked at
 BY_CHANCE = 1e-6
-#: of whole numbers with more values, a renaming value by value may be a coincidence of ids
+#: numbers of more values are compared as numbers alone
 FEW = 50
+#: numbers of no more values are compared value by value alone
+LEAST = 10
 
 
 def copies(profiles: Sequence[Profile], named: Set[str] = frozenset()) -> Iterator[Remark]:
-    """Columns that say the same as an earlier one.
+    """Columns that say the same as another one.
 
     Args:
         profiles: of the columns that a model would see.
         named: those that a person wants: of two copies the other one goes.
     """
-    leaving: set[str] = set()
-    near: set[frozenset[str]] = set()
-    for group in _same_partition(profiles):
-        first, *others = sorted(group, key=lambda profile: (profile.name not in named, profile.numeric))
-        for other in others:
-            how = _same(first, other)
-            if how is None:
-                continue
-            exact, words = how
-            near.add(frozenset((first.name, other.name)))
-            if exact:
-                leaving.add(other.name)
-            yield Remark("copy" if exact else "near copy", other.name, words, {"of": first.name})
-    rest = [profile for profile in profiles if profile.name not in leaving]
-    yield from (
-        remark for remark in _near_copies(rest) if frozenset((remark.column, remark.figures["of"])) not in near
-    )
+    ordered = sorted(profiles, key=lambda profile: profile.name not in named)
+    renamed = list(_renamed(ordered, named))
+    yield from renamed
+    told = {remark.column for remark in renamed}
+    yield from _alike([profile for profile in ordered if profile.name not in told])
 
 
-def _same_partition(profiles: Sequence[Profile]) -> list[list[Profile]]:
-    """Groups of columns that divide the rows alike, where that is no accident."""
+# --- value by value ---------------------------------------------------------------------------------------------
+
+
+def _renamed(profiles: Sequence[Profile], named: Set[str]) -> Iterator[Remark]:
+    """Categories, flags and numbers of few values that divide the rows as another column does.
+
+    Of a text and the number that stands for it, the text says more.
+    """
     groups: dict[bytes, list[Profile]] = defaultdict(list)
     for profile in profiles:
-        groups[profile.codes.tobytes()].append(profile)
+        if not profile.numeric or profile.distinct <= FEW:
+            groups[profile.codes.tobytes()].append(profile)
     limit = -math.log(BY_CHANCE / max(1, len(profiles)) ** 2)
-    return [
-        group
-        for group in groups.values()
-        if len(group) > 1 and (log_ways(group[0]) > limit or _equal_texts(group))
-    ]
+    for group in groups.values():
+        first, *others = group if group[0].name in named else sorted(group, key=lambda profile: profile.numeric)
+        for other in others:
+            equal = first.distinct > 2 and list(other.values) == list(first.values)
+            if equal or log_ways(first) > limit:
+                yield _as_remark(first, other)
+
+
+def _as_remark(first: Profile, other: Profile) -> Remark:
+    """What to say of two columns that divide the rows alike."""
+    figures = {"of": first.name}
+    if list(other.values) == list(first.values):
+        return Remark("copy", other.name, f"the same as {first.name!r} in every row", figures)
+    seen = f"each value goes with one value of {first.name!r}"
+    if first.numeric and other.numeric and first.distinct > 2:
+        x, y = (np.array(profile.values_as_numbers) for profile in (first, other))
+        if not (np.isfinite(x).all() and np.isfinite(y).all() and _in_other_units(x, y)):
+            return Remark("near copy", other.name, seen, figures)
+        seen = f"{first.name!r} in other units"
+    return Remark("copy", other.name, seen, figures)
 
 
 def log_ways(profile: Profile) -> float:
@@ -73,34 +85,68 @@ def log_ways(profile: Profile) -> float:
     return float(ways)
 
 
-def _equal_texts(group: Sequence[Profile]) -> bool:
-    """Whether the values of columns are the same, so that no renaming has to be thought of."""
-    return group[0].distinct > 2 and all(list(other.values) == list(group[0].values) for other in group[1:])
+# --- numbers of many values -------------------------------------------------------------------------------------
 
 
-def _same(first: Profile, other: Profile) -> tuple[bool, str] | None:
-    """Whether a column is an exact copy, and in which way it is the same; None if it is not."""
-    if list(first.values) == list(other.values):
-        return True, f"the same as {first.name!r} in every row"
-    if first.numbers is not None and other.numbers is not None and max(first.distinct, other.distinct) > 2:
-        return _same_numbers(first, other)
-    # a text, and the number that stands for it
-    few = first.distinct <= FEW
-    return few, f"each value goes with one value of {first.name!r}"
+def _alike(profiles: Sequence[Profile]) -> Iterator[Remark]:
+    """Numbers that are others in other units, nearly so, or rise whenever the others do."""
+    numeric = [profile for profile in profiles if profile.numeric and profile.distinct > LEAST]
+    if len(numeric) < 2 or numeric[0].rows < 2 * LEAST:
+        return
+    take = np.unique(np.linspace(0, numeric[0].rows - 1, ROWS).astype(np.int64))
+    columns = [profile.numbers[take] for profile in numeric if profile.numbers is not None]
+    by_value, by_rank = _correlations(columns), _correlations([_ranks(column) for column in columns])
+    told: set[int] = set()
+    for i, j in np.argwhere(np.triu((by_value > NEARLY - 0.005) | (by_rank > 1 - 1e-3), 1)):
+        # of many alike, each is told beside the first
+        if {i, j} & told:
+            continue
+        remark = _beside(numeric[i], numeric[j], columns[i], columns[j])
+        if remark is not None:
+            told.add(j)
+            yield remark
 
 
-def _same_numbers(first: Profile, other: Profile) -> tuple[bool, str] | None:
-    """Numbers that divide the rows alike: scaled, bent, or shuffled."""
-    x, y = (np.array(profile.values_as_numbers) for profile in (first, other))
-    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+def _beside(first: Profile, other: Profile, x: NDArray[np.float64], y: NDArray[np.float64]) -> Remark | None:
+    """What to say of two columns of numbers, after looking at some of their rows."""
+    assert first.numbers is not None
+    assert other.numbers is not None
+    figures: dict[str, Any] = {"of": first.name}
+    if np.array_equal(first.codes < 0, other.codes < 0) and _in_other_units(first.numbers, other.numbers):
+        equal = np.array_equal(first.numbers, other.numbers, equal_nan=True)
+        seen = f"the same as {first.name!r} in every row" if equal else f"{first.name!r} in other units"
+        return Remark("copy", other.name, seen, figures)
+    both = np.isfinite(x) & np.isfinite(y)
+    if both.sum() < 2 * LEAST:
         return None
-    if 1 - abs(_correlation(x, y)) < 1e-9:
-        return True, f"{first.name!r} in other units"
-    order = np.argsort(x)
-    steps = np.diff(y[order])
-    if bool((steps > 0).all() or (steps < 0).all()):
-        return False, f"{'rises' if steps[0] > 0 else 'falls'} whenever {first.name!r} rises, in every row"
-    return (True, f"each value goes with one value of {first.name!r}") if first.distinct <= FEW else None
+    r, rank = (_correlation(*pair) for pair in ((x[both], y[both]), (rankdata(x[both]), rankdata(y[both]))))
+    figures["correlation"] = round(r, 6)
+    if abs(r) > NEARLY and abs(rank) > NEARLY_RANKS:
+        return Remark("near copy", other.name, f"correlation {r:.6f} with {first.name!r}", figures)
+    if abs(rank) > 1 - 1e-12:
+        way = "rises" if rank > 0 else "falls"
+        return Remark("near copy", other.name, f"{way} whenever {first.name!r} rises", figures)
+    return None
+
+
+def _in_other_units(x: NDArray[np.float64], y: NDArray[np.float64]) -> bool:
+    """Whether y is a x + b in every row where both have a value, but for rounding."""
+    present = np.isfinite(x) & np.isfinite(y)
+    x, y = x[present], y[present]
+    if len(x) < 2 or x.min() == x.max():
+        return False
+    low, high = x.argmin(), x.argmax()
+    with np.errstate(all="ignore"):
+        line = y[low] + (x - x[low]) / (x[high] - x[low]) * (y[high] - y[low])
+        return bool(np.abs(y - line).max() <= 1e-9 * np.abs(y).max() and y[low] != y[high])
+
+
+def _ranks(column: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Ranks, missing where the value is."""
+    present = np.isfinite(column)
+    ranks = np.full(len(column), np.nan)
+    ranks[present] = rankdata(column[present])
+    return ranks
 
 
 def _correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
@@ -108,30 +154,15 @@ def _correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
     return float(first @ second)
 
 
-def _near_copies(profiles: Sequence[Profile]) -> Iterator[Remark]:
-    """Pairs of numbers whose correlation is above .9999, and that of their ranks above .999."""
-    numeric = [profile for profile in profiles if profile.numeric and profile.distinct > 10]
-    if len(numeric) < 2 or numeric[0].rows < 30:
-        return
-    take = np.unique(np.linspace(0, numeric[0].rows - 1, ROWS).astype(np.int64))
-    columns = [profile.numbers[take] for profile in numeric if profile.numbers is not None]
-    products = _standardised(columns)
-    candidates = np.argwhere(np.triu(np.abs(products @ products.T) > NEARLY - 0.005, 1))
-    said: set[int] = set()
-    for i, j in candidates:
-        # of many alike, each is told beside the first
-        if {i, j} & said:
-            continue
-        both = np.isfinite(columns[i]) & np.isfinite(columns[j])
-        if both.sum() < 30:
-            continue
-        x, y = columns[i][both], columns[j][both]
-        r = _correlation(x, y)
-        if abs(r) > NEARLY and abs(_correlation(rankdata(x), rankdata(y))) > NEARLY_RANKS:
-            said.add(j)
-            name = numeric[i].name
-            seen = f"correlation {r:.6f} with {name!r}"
-            yield Remark("near copy", numeric[j].name, seen, {"of": name, "correlation": r})
+def _correlations(columns: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Magnitudes of the correlations of columns, each in the rows where both have a value (columns, columns)."""
+    present = np.isfinite(np.stack(columns)).astype(np.float64)
+    values = _standardised(columns)
+    count = np.maximum(present @ present.T, 1)
+    sums, squares = values @ present.T, values**2 @ present.T
+    products = values @ values.T - sums * sums.T / count
+    spreads = np.maximum(squares - sums**2 / count, 1e-12)
+    return np.abs(products) / np.sqrt(spreads * spreads.T)
 
 
 def _standardised(columns: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:

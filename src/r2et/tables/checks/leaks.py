@@ -66,7 +66,14 @@ class LeakTest:
         if _auc_of_bins(bins, self.y) < _PROMISING:
             return None
         scores = _of_categories if of_categories else _of_numbers
-        return self._cross_validated(bins if of_categories else numbers, scores)
+        auc = self._cross_validated(bins if of_categories else numbers, scores)
+        return auc if of_categories else max(auc, self._in_order(numbers))
+
+    def _in_order(self, numbers: NDArray[np.float64]) -> float:
+        """The AUC of the number itself as a score of one of two classes: it learns nothing and needs no folds."""
+        if self.y.max() > 1 or np.isnan(numbers).any():
+            return 0.0
+        return _macro_auc(np.stack([-numbers, numbers], 1) * _sign(numbers, self.y), self.y)
 
     def _cross_validated(self, x: NDArray[Any], fitted: Any) -> float:
         from sklearn.model_selection import StratifiedKFold
@@ -165,6 +172,11 @@ def _auc_of_bins(bins: Numbers, y: Numbers) -> float:
         below = np.cumsum(others) - others / 2
         aucs.append(float(mine @ below) / float(mine.sum() * others.sum()))
     return float(np.mean(aucs))
+
+
+def _sign(numbers: NDArray[np.float64], y: Numbers) -> float:
+    """1 if the numbers of class 1 are larger, else -1."""
+    return 1.0 if numbers[y == 1].mean() >= numbers[y == 0].mean() else -1.0
 
 
 def _macro_auc(scores: NDArray[np.float64], y: Numbers) -> float:

@@ -145,7 +145,8 @@ def _many_categories(profile: Profile) -> Remark | None:
 
 def _odd_texts(profile: Profile) -> Remark | None:
     """Texts that are dates or, most of them, numbers."""
-    if profile.kind != "text" or profile.distinct < 3:
+    # numbers that a person calls categories are texts here
+    if profile.kind != "text" or profile.distinct < 3 or not isinstance(profile.values[0], str):
         return None
     figures = {"examples": list(profile.values[:3])}
     if _share(profile, _DATE) > MOSTLY:

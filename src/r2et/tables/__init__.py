@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from r2et.tables.labelled import LabelledTable, read_table
     from r2et.tables.labels import class_numbers, class_order
     from r2et.tables.origins import Origin
-    from r2et.tables.report import TableReport
+    from r2et.tables.findings import TableReport
     from r2et.tables.rows import Rows
 
 __all__ = [
@@ -38,7 +38,7 @@ __getattr__ = lazily(
         "LabelledTable": "labelled",
         "Origin": "origins",
         "Rows": "rows",
-        "TableReport": "report",
+        "TableReport": "findings",
         "check_table": "checking",
         "class_numbers": "labels",
         "class_order": "labels",

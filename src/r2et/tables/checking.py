@@ -17,12 +17,12 @@ from r2et.tables.checks.leaks import LeakTest, leak
 from r2et.tables.checks.numbering import numbering
 from r2et.tables.checks.profile import Profile, profiled
 from r2et.tables.checks.remarks import KINDS, Remark
-from r2et.tables.checks.rows import first_of_each, repeated
+from r2et.tables.checks.repeats import first_of_each, repeated
 from r2et.tables.checks.target import balance, class_counts, unpredictable
-from r2et.tables.checks.values import decisive, remarks
+from r2et.tables.checks.contents import decisive, remarks
 from r2et.tables.columns import column_names, listed_names
 from r2et.tables.labelled import LabelledTable
-from r2et.tables.report import Finding, TableReport
+from r2et.tables.findings import Finding, TableReport
 
 #: values from which on a check takes longer than a few seconds
 LARGE = 3_000_000

@@ -162,7 +162,8 @@ def _correlations(columns: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]
     sums, squares = values @ present.T, values**2 @ present.T
     products = values @ values.T - sums * sums.T / count
     spreads = np.maximum(squares - sums**2 / count, 1e-12)
-    return np.abs(products) / np.sqrt(spreads * spreads.T)
+    magnitudes: NDArray[np.float64] = np.abs(products) / np.sqrt(spreads * spreads.T)
+    return magnitudes
 
 
 def _standardised(columns: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:

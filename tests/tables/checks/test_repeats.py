@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from r2et.tables.checks.profile import profiled
-from r2et.tables.checks.rows import first_of_each, repeated, row_keys
+from r2et.tables.checks.repeats import first_of_each, repeated, row_keys
 
 
 def profiles(frame):

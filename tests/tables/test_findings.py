@@ -1,6 +1,6 @@
 """The report of a check, as it is read."""
 
-from r2et.tables.report import Finding, TableReport
+from r2et.tables.findings import Finding, TableReport
 
 COLUMNS = [f"column_{i}" for i in range(40)]
 LEFT_OUT = Finding(

@@ -24,7 +24,8 @@ class ColumnEffects(ByColumns):
     A number is scored by its slope ds/dx_i, per unit of x. A flag or a category is scored by s(x) - the mean of
     s(x with that column at value v) over its values v, weighted by how often they occur. Only rows that can exist
     are evaluated, so two models that agree on those have one explanation: on 0/1 features a derivative is not
-    determined by them, and neither is the slope along the sum of a one-hot group.
+    determined by them, and neither is the slope along the sum of a one-hot group. A number that is missing has no
+    slope: it is scored by s(x) - s(x with its stand-in present), so by what the flag says alone.
 
     It is differentiable by the numbers and by the parameters; discrete columns do not move.
 
@@ -56,7 +57,8 @@ class ColumnEffects(ByColumns):
         effects = x.new_zeros(len(x), len(self.columns))
         if self.columns.continuous.any():
             slopes = self.gradient(model, x, target, create_graph=create_graph, logits=logits)
-            effects = effects.index_add(1, owner, torch.where(numbers, slopes, 0.0))
+            present = numbers & ~self.columns.missing_in(x)[:, owner]
+            effects = effects.index_add(1, owner, torch.where(present, slopes, 0.0))
         values = _values_of(self.columns)
         if len(values.column) == values.discrete:  # no column has another value
             return effects
@@ -117,7 +119,7 @@ class _Values(NamedTuple):
         pattern: what the column's features are then, 0 elsewhere, (V, n).
         members: which features these are, bool (V, n).
         feature, held: a feature that is `held` in the rows that have this value, (V,) each.
-        discrete: how many columns these are.
+        discrete: how many columns these are, with numbers that may be missing.
     """
 
     column: Tensor
@@ -155,26 +157,33 @@ class _Values(NamedTuple):
 
 @lru_cache(maxsize=32)
 def _values_of(columns: Columns) -> _Values:
-    found = [
-        (number, float(share), list(features), value, features[place] if kind == "category" else features[0])
-        for number, (features, kind) in enumerate(zip(columns.features, columns.kinds, strict=True))
-        if kind != "number"
-        for place, (share, value) in enumerate(
-            zip(columns.frequencies[number], columns.values(kind, len(features)), strict=True)
-        )
-    ]
-    count = len(found)
+    entries = [entry for number in range(len(columns)) for entry in _values_of_column(columns, number)]
+    count = len(entries)
     pattern = torch.zeros(count, columns.n, dtype=torch.float64)
     members = torch.zeros(count, columns.n, dtype=torch.bool)
-    for row, (_, _, features, value, _) in enumerate(found):
+    for row, (_, _, features, value, _, _) in enumerate(entries):
         pattern[row, features], members[row, features] = value, True
-    feature = torch.tensor([entry[4] for entry in found], dtype=torch.int64)
     return _Values(
-        column=torch.tensor([entry[0] for entry in found], dtype=torch.int64),
-        share=torch.tensor([entry[1] for entry in found], dtype=torch.float64),
+        column=torch.tensor([entry[0] for entry in entries], dtype=torch.int64),
+        share=torch.tensor([entry[1] for entry in entries], dtype=torch.float64),
         pattern=pattern,
         members=members,
-        feature=feature,
-        held=pattern.gather(1, feature[:, None]).squeeze(1),
-        discrete=sum(kind != "number" for kind in columns.kinds),
+        feature=torch.tensor([entry[4] for entry in entries], dtype=torch.int64),
+        held=torch.tensor([entry[5] for entry in entries], dtype=torch.float64),
+        discrete=len({entry[0] for entry in entries}),
     )
+
+
+def _values_of_column(columns: Columns, number: int) -> list[tuple[int, float, list[int], Tensor, int, float]]:
+    """Column, share, features and their values, and a feature with what it is in the rows that have this value."""
+    kind, flag, features = columns.kinds[number], columns.missing[number], list(columns.features[number])
+    if kind == "number":
+        # a number that is missing is compared with its stand-in; one that is there with nothing else
+        present = torch.zeros(1, dtype=torch.float64)
+        return [(number, 1.0 - held, [flag], present, flag, held) for held in (0.0, 1.0)] if flag >= 0 else []
+    values = columns.values(kind, len(features))
+    told = []
+    for place, (share, value) in enumerate(zip(columns.frequencies[number], values, strict=True)):
+        at = place if kind == "category" else 0
+        told.append((number, float(share), features, value, features[at], float(value[at])))
+    return told

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -147,9 +147,23 @@ class Columns:
     @cached_property
     def continuous(self) -> Tensor:
         """Which features are numbers, bool (n,): the others jump from one value to another."""
+        return self._numbers()
+
+    def _numbers(self) -> Tensor:
         numbers = torch.tensor([kind == "number" for kind in self.kinds])[self.owner]
         numbers[[flag for flag in self.missing if flag >= 0]] = False
         return numbers
+
+    def where_missing(self, columns: Iterable[int]) -> "Columns":
+        """The same columns for rows in which some numbers, by their places, are missing: they do not move there.
+
+        >>> columns = Columns(("age", "pay"), ((0, 1), (2,)), ("number", "number"), ((), ()), (1, -1))
+        >>> columns.continuous, columns.where_missing([0]).continuous
+        (tensor([ True, False,  True]), tensor([False, False,  True]))
+        """
+        gone = tuple(columns)
+        own = {field.name: getattr(self, field.name) for field in fields(Columns)}
+        return _WhereMissing(**own, gone=gone) if gone else self
 
     def valued(self, column: int) -> tuple[int, ...]:
         """The features of a column that hold its value: all but the one that says that it is missing.
@@ -205,6 +219,24 @@ class Columns:
     def check_rows(self, x: Tensor) -> None:
         """Raise unless every row of x (N, n) can exist; the message names the row and the column."""
         check_rows_exist(x, self)
+
+
+@dataclass(frozen=True, repr=False)
+class _WhereMissing(Columns):
+    """Columns of rows in which some numbers are missing: these are as discrete as flags.
+
+    Args:
+        gone: their places.
+    """
+
+    gone: tuple[int, ...] = ()
+
+    @cached_property
+    def continuous(self) -> Tensor:
+        """Which features are numbers that are there, bool (n,)."""
+        numbers = self._numbers()
+        numbers[[i for column in self.gone for i in self.features[column]]] = False
+        return numbers
 
 
 @once

@@ -24,8 +24,8 @@ def why_not_additive(network: Network, explainer: Explainer, classes: int) -> st
     if (network.base[network.blocks[0]] != 0).sum(1).amax() > 1:
         return f"units of layer {network.layers[0].name!r} read several features, so that columns interact"
     if isinstance(explainer, ColumnEffects) and any(
-        kind == "number" and len(features) > 1
-        for kind, features in zip(explainer.columns.kinds, explainer.columns.features, strict=True)
+        kind == "number" and len(explainer.columns.valued(number)) > 1
+        for number, kind in enumerate(explainer.columns.kinds)
     ):
         return "a number of this table is encoded as several features"
     return None

@@ -1,6 +1,6 @@
 """The explanation of a table by its columns: slopes of numbers, differences between valid rows for the rest."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -78,6 +78,25 @@ class ColumnEffects(ByColumns):
             none = change.new_zeros(len(part), len(self.columns))
             parts.append(none.scatter_add(1, values.column[others], change))
         return torch.cat(parts)
+
+    def alike(self, x: Tensor) -> "list[tuple[ColumnEffects, Tensor]]":
+        """Rows x (N, n) of which the same numbers are missing, by their places (M,), each with what explains them.
+
+        There a missing number is a discrete column like others: it has no slope and does not move.
+
+        >>> columns = Columns(("age", "pay"), ((0, 1), (2,)), ("number", "number"), ((), ()), (1, -1))
+        >>> rows = torch.tensor([[0.0, 1.0, 2.0], [0.5, 0.0, 2.0]])
+        >>> [part.tolist() for _, part in ColumnEffects(columns=columns).alike(rows)]
+        [[1], [0]]
+        """
+        patterns, which = self.columns.missing_in(x).unique(dim=0, return_inverse=True)
+        return [
+            (
+                replace(self, columns=self.columns.where_missing(pattern.nonzero().flatten().tolist())),
+                (which == number).nonzero().flatten(),
+            )
+            for number, pattern in enumerate(patterns)
+        ]
 
     def variants(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The rows with which rows x (N, n) are compared: those that differ from them in one discrete column.

@@ -1,5 +1,6 @@
 """The explanation of a table by its columns: slopes of numbers, differences between valid rows for the rest."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -8,11 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from r2et.columns import Columns
+from r2et.errors import InputError
 from r2et.explainers.by_columns import ByColumns
 from r2et.explainers.explainer import EXPLAINERS, Explainer
 from r2et.explainers.gradient import Gradient
 from r2et.numerics.memory import at_once
-from r2et.numerics.values import check_kind
+from r2et.numerics.values import as_number, check_kind, quoted
 from r2et.scores import score
 
 
@@ -32,6 +34,7 @@ class ColumnEffects(ByColumns):
     Args:
         columns: how the features of x (N, n) make up columns.
         reduce: "abs" ranks columns by the magnitude of their effect, "signed" by signed value.
+        units: slopes are per this much of each feature, (n,); None = per unit of x.
 
     >>> columns = Columns(("age", "job"), ((0,), (1, 2)), ("number", "category"), ((), (0.25, 0.75)))
     >>> model = nn.Linear(3, 2, bias=False)
@@ -39,6 +42,32 @@ class ColumnEffects(ByColumns):
     >>> ColumnEffects(columns=columns, reduce="signed")(model, torch.tensor([[1.0, 1.0, 0.0]]))
     tensor([[ 0.5000, -3.0000]])
     """
+
+    units: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.units is None:
+            return
+        units = tuple(self.units) if isinstance(self.units, list | tuple) else ()
+        numbers = [as_number(unit) for unit in units]
+        if len(units) != self.columns.n or any(v is None or not 0 < v < float("inf") for v in numbers):
+            raise InputError(
+                f"units must be a number above 0 for each of {self.columns.n} features, got {quoted(self.units)}"
+            )
+        object.__setattr__(self, "units", units)
+
+    @property
+    def weights(self) -> Tensor:
+        """What the slope of each feature counts: its unit, 0 for what is no number; float64 (n,)."""
+        numbers = self.columns.continuous.double()
+        return numbers if self.units is None else numbers * torch.tensor(self.units, dtype=torch.float64)
+
+    def in_units(self, scale: Tensor) -> "ColumnEffects":
+        """The same effects of the model in other units: slopes are still per unit of x."""
+        own = torch.ones(self.columns.n) if self.units is None else torch.tensor(self.units)
+        units = own.double() / scale.detach().cpu().double().flatten()
+        return replace(self, units=tuple(units.tolist()))
 
     def attribute(
         self,
@@ -58,6 +87,7 @@ class ColumnEffects(ByColumns):
         if self.columns.continuous.any():
             slopes = self.gradient(model, x, target, create_graph=create_graph, logits=logits)
             present = numbers & ~self.columns.missing_in(x)[:, owner]
+            slopes = slopes if self.units is None else slopes * self.weights.to(slopes)
             effects = effects.index_add(1, owner, torch.where(present, slopes, 0.0))
         values = _values_of(self.columns)
         if len(values.column) == values.discrete:  # no column has another value

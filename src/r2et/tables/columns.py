@@ -297,11 +297,8 @@ def factorise(column: Series, name: str) -> tuple[NDArray[np.int64], list[Any]]:
 
     Whole numbers are whole, also where missing values beside them made floats of them; a date is a text.
     """
-    plain = column.astype(object)
-    if pd.api.types.is_datetime64_any_dtype(column.dtype):
-        plain = column.map(date_text, na_action="ignore").astype(object)
     try:
-        codes, values = pd.factorize(plain.where(column.notna(), MISSING))
+        codes, values = pd.factorize(column.astype(object).where(column.notna(), MISSING))
     except TypeError as error:
         raise ColumnTypeError(f"column {name!r} holds what cannot be a category: {error}") from error
     return codes.astype(np.int64), [_plain(value) for value in values]
@@ -309,6 +306,8 @@ def factorise(column: Series, name: str) -> tuple[NDArray[np.int64], list[Any]]:
 
 def _plain(value: Any) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, datetime.date):
+        return as_text(value)
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

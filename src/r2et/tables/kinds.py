@@ -315,8 +315,10 @@ def _warn(column: Series, name: str, unknown: NDArray[np.bool_], what: str) -> N
     """Say which rows of a column have a value that was not there in fit."""
     places = np.flatnonzero(unknown)
     if len(places):
+        value = column.iloc[places[0]]
+        value = value.item() if isinstance(value, np.generic) else value
         warnings.warn(
-            f"column {name!r} has values that were not there in fit, such as {column.iloc[places[0]]!r} in row "
+            f"column {name!r} has values that were not there in fit, such as {value!r} in row "
             f"{label(column, places[0])}; {len(places)} of {len(column)} rows have no known {what}",
             stacklevel=4,
         )

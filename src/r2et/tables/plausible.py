@@ -71,7 +71,10 @@ def proposed(values: NDArray[np.float64]) -> Plausible:
         share, spread = PERCENT / 100 * magnitude, OF_SPREAD * float(values.std())
     if share > step and (share <= spread or spread == 0):
         return Plausible(share, PERCENT, step, magnitude)
-    amount = max(step, float(f"{min(share, spread):.1g}"))
+    amount = float(f"{min(share, spread):.2g}")
+    if step > 0:
+        # as the values are written
+        amount = max(step, float(np.round(amount / step) * step))
     return Plausible(amount if amount > 0 else 1.0, None, step, magnitude)
 
 
@@ -112,11 +115,11 @@ def parse_plausible(text: str, known: Mapping[str, Plausible], others: Iterable[
         return changes
     named: set[str] = set()
     for piece in text.split(","):
-        column, equals, amount = piece.rpartition("=")
+        column, _, amount = piece.rpartition("=")
         column = column.strip()
         match = _PIECE.fullmatch(amount.strip())
         number = None if match is None else _number(match["number"])
-        if not equals or match is None or number is None or not 0 < number < np.inf:
+        if not column or match is None or number is None or not 0 < number < np.inf:
             raise InputError(
                 f"a plausible change is column=number or column=number%, got {quoted(piece)} in {quoted(text)}"
             )

@@ -52,6 +52,14 @@ def test_radii_are_multiples_of_what_people_say(folder):
     torch.testing.assert_close(auto.units, subject.domain.scale)
 
 
+def test_a_file_with_holes_is_trained_on_as_it_is(folder, run, tmp_path):
+    data = ("--data", folder / "people.csv", "--target", "bought", "--method", "linear", "--epochs", 2)
+    found = run("train", *data, "-o", tmp_path / "linear", "--json").json()
+    assert found["features"] == 6
+    fitted = StableClassifier.load(tmp_path / "linear")
+    assert fitted.encoding_.names[:2] == ("age", "age: missing")
+
+
 def test_the_commands_count_in_plausible_changes(folder, run, tmp_path):
     data = ("--data", folder / "people.csv", "--target", "bought", "--limit", 6)
     attack = run(

@@ -100,7 +100,7 @@ ROWS = [
     ("train -o out --data {here}/long_rows.csv --target bought", "more values than the 3 names"),
     ("train -o out --data {here}/one_class.csv --target bought", "has one value, 'yes'"),
     ("train -o out --data {here}/one_column.csv --target bought", "no column besides"),
-    ("train -o out --data {here}/hole.csv --target bought", "column 'pay' misses"),
+    ("train -o out --data {here}/hole.csv --target bought", "column 'pay' has no value", "leave it out"),
     ("train -o out --data {here}/unlabelled.csv --target bought", "misses 1 of 2 labels"),
     ("train -o out --data {here}/huge.csv --target bought", "'age' of 'huge.csv' has infinite values"),
     ("train -o out --data {here}/infinite.csv --target bought", "'age' of 'infinite.csv' has infinite values"),

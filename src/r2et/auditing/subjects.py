@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -13,7 +14,7 @@ from r2et.auditing.result import Audit
 from r2et.auditing.running import audit
 from r2et.columns import Columns
 from r2et.data.layouts import GraphLayout, ImageLayout
-from r2et.domain import Domain, Threat, chosen_threat
+from r2et.domain import Domain, Threat, chosen_threat, in_plausible_units
 from r2et.errors import CheckpointError, InputError
 from r2et.explainers import ColumnEffects, Explainer, Gradient, table_explainer
 from r2et.numerics.checks import check_labels
@@ -23,6 +24,7 @@ from r2et.predictors.models import OpenedModel
 from r2et.tables.columns import numeric_inputs
 from r2et.tables.labelled import LabelledTable
 from r2et.tables.labels import class_numbers, class_order
+from r2et.tables.plausible import Plausible, parse_plausible, proposed
 from r2et.tables.rows import Rows
 from r2et.training.fitting import check_runs
 
@@ -47,6 +49,8 @@ class Subject:
         feature_names, class_names, layout: for reports.
         preset: radius and steps of the attack, as saved with an r2et checkpoint.
         notes: what to know before believing figures from these rows, as sentences without their full stop.
+        plausible: one plausible change of each column of numbers; empty if the columns' units are unknown.
+        units: one unit of each feature, if x counts in plausible changes; None = x is as the model has it.
     """
 
     name: str
@@ -65,6 +69,8 @@ class Subject:
     layout: ImageLayout | GraphLayout | None = field(default=None, repr=False)
     preset: Mapping[str, Any] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = field(default=(), repr=False)
+    plausible: Mapping[str, Plausible] = field(default_factory=dict, repr=False)
+    units: Tensor | None = field(default=None, repr=False)
 
     @property
     def rows_at_once(self) -> int:
@@ -74,7 +80,57 @@ class Subject:
     def explainer_under(self, threat: Threat | None) -> Explainer:
         """The explanation under a threat: columns are explained where categories and flags stay as they are."""
         stays = chosen_threat(threat, self.domain) == "domain"
-        return Gradient() if isinstance(self.explainer, ColumnEffects) and not stays else self.explainer
+        explainer = Gradient() if isinstance(self.explainer, ColumnEffects) and not stays else self.explainer
+        if self.units is None:
+            return explainer
+        counted = explainer.in_units(self.units)
+        if (
+            isinstance(counted, ColumnEffects)
+            and len(self.feature_names) == len(counted.columns) == counted.columns.n
+        ):
+            # a gradient has no names of its own
+            return replace(counted, columns=replace(counted.columns, names=self.feature_names))
+        return counted
+
+    def in_plausible_units(self, text: str) -> "Subject":
+        """The same, with radii in multiples of plausible change; lists are what they were.
+
+        Args:
+            text: "auto", or what people say about columns, such as "age=1,income=2%": see
+                `r2et.tables.parse_plausible`.
+        """
+        domain = Domain() if self.domain is None else self.domain
+        if text.strip() != "auto" and not self.plausible:
+            raise InputError(
+                f"nothing is known about the units of the columns of {self.data!r}: use --plausible auto, or a "
+                "table of your own"
+            )
+        changes = parse_plausible(text, self.plausible, self.feature_names) if self.plausible else {}
+        domain = replace(domain, scale=self._scale(domain, changes))
+        model, z, counted = in_plausible_units(self.model, self.x, domain, inputs=self.explainer.inputs)
+        told = ", ".join(f"{name} {change}" for name, change in changes.items())
+        note = f"radii are multiples of one plausible change{f': {told}' if told else ''}"
+        return replace(
+            self,
+            model=model,
+            x=z,
+            domain=None if self.domain is None else counted,
+            units=model.scale,
+            notes=(*self.notes, note),
+        )
+
+    def _scale(self, domain: Domain, changes: Mapping[str, Plausible]) -> Tensor | None:
+        """One plausible change of each feature: that of the domain, in proportion to what is proposed."""
+        if self.domain is None:
+            # the model sees the numbers of the file as they are
+            return torch.tensor([changes[name].amount for name in self.feature_names]) if changes else None
+        if domain.scale is None or self.columns is None:
+            return torch.as_tensor(domain.scale) if domain.scale is not None else None
+        scale = torch.as_tensor(domain.scale).double().expand(self.columns.n).clone()
+        for column, name in enumerate(self.columns.names):
+            if name in changes:
+                scale[list(self.columns.valued(column))] *= changes[name].amount / self.plausible[name].amount
+        return scale
 
     def audit(self, k: int | None = None, **options: Any) -> Audit:
         """`r2et.audit` of these rows, with the names of features and classes."""
@@ -215,6 +271,7 @@ def from_table(
             columns=fitted.encoding_.as_columns,
             feature_names=fitted.encoding_.names,
             class_names=tuple(map(str, known)),
+            plausible=fitted.encoding_.plausible,
         )
     x = numeric_inputs(chosen.frame, opened.dtype, name=repr(table.path.name))
     names = tuple(chosen.frame.columns)
@@ -236,6 +293,7 @@ def from_table(
         k=max(1, min(saved_k, x.shape[1] - 1)),
         feature_names=names,
         class_names=tuple(map(str, order)),
+        plausible={name: proposed(x[:, i].double().numpy()) for i, name in enumerate(names)},
     )
 
 
@@ -320,7 +378,7 @@ def _columns_of_fit(opened: OpenedModel, table: LabelledTable) -> Any:
     missing = [name for name in wanted if name not in table.frame]
     if missing:
         raise InputError(
-            f"{str(table.path)!r} has no column {', '.join(map(repr, missing[:6]))}, which {opened.source!r} was "
+            f"{str(table.path)!r} has no column {', '.join(map(repr, missing))}, which {opened.source!r} was "
             f"trained on"
         )
     return table.frame[list(wanted)]

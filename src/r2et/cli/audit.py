@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from r2et.cli.common import Limit, ThreatOption, interactive, parse_radii, print_json, print_table
-from r2et.cli.subject import SubjectOptions, takes_subject
+from r2et.cli.common import Limit, PlausibleOption, ThreatOption, interactive, parse_radii, print_json, print_table
+from r2et.cli.subject import SubjectOptions, in_plausible_units, takes_subject
 from r2et.errors import InputError
 from r2et.files.writing import check_writable
 from r2et.numerics.values import check_choice
@@ -15,6 +15,9 @@ from r2et.numerics.values import check_choice
 if TYPE_CHECKING:
     from r2et.auditing import Audit, Subject
     from r2et.predictors import OpenedModel
+
+#: in multiples of plausible change
+PLAUSIBLE_RADII = (1.0, 2.0, 5.0)
 
 
 @takes_subject
@@ -43,6 +46,7 @@ def audit(
         ),
     ] = None,
     threat: ThreatOption = None,
+    plausible: PlausibleOption = None,
     limit: Limit = 1000,
 ) -> None:
     """Measure and attack a model's explanations, and say what was found.
@@ -54,12 +58,13 @@ def audit(
 
     Example: r2et audit shop.models:make --weights net.safetensors --data people.csv --target bought
     """
-    budgets = None if radii is None else parse_radii(radii)
+    budgets = parse_radii(radii) if radii is not None else None if plausible is None else PLAUSIBLE_RADII
     check_choice("budget", budget, ("fast", "standard", "thorough"))
     if report is not None:
         check_writable(report)
     others = _others(options, compare, compare_weights)
     subjects = _with_own_names(options.subjects(limit, *others), options.model, compare)
+    subjects = [in_plausible_units(subject, plausible) for subject in subjects]
     settings = {"steps": steps, "budget": budget, "attacks": attack, "threat": threat, "seed": options.seed}
     audits, interrupted = _audits(subjects, options, budgets, settings)
     if report is not None:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from r2et.cli.common import Limit, ThreatOption, interactive, parse_radii, print_json, print_table
-from r2et.cli.subject import SubjectOptions, takes_subject
+from r2et.cli.common import Limit, PlausibleOption, ThreatOption, interactive, parse_radii, print_json, print_table
+from r2et.cli.subject import SubjectOptions, in_plausible_units, takes_subject
 from r2et.errors import InputError
 from r2et.files.writing import check_writable, write_text
 from r2et.numerics.values import check_choice
@@ -32,6 +32,7 @@ def certify(
         bool, typer.Option("--prediction", help="Certify also that the predicted class stays.")
     ] = False,
     threat: ThreatOption = None,
+    plausible: PlausibleOption = None,
     radii: Annotated[str, typer.Option(help="Radii for the certified P@k, comma separated.")] = "0.03,0.1,0.3,1.0",
     bracket: Annotated[
         bool,
@@ -74,6 +75,7 @@ def certify(
         check_writable(output)
     noise = r2et.certificates.Smoothing(sigma=sigma, samples=samples, alpha=alpha, seed=options.seed)
     subject = options.subject(limit)
+    subject = in_plausible_units(subject, plausible)
     model, x = subject.model, subject.x
     named = chosen_threat(cast("Threat | None", threat), subject.domain)
     # where the effects of columns are not enclosed, the gradient over encoded features is

@@ -50,6 +50,14 @@ ThreatOption = Annotated[
         "the data tell what exists, else paper.",
     ),
 ]
+PlausibleOption = Annotated[
+    str | None,
+    typer.Option(
+        "--plausible",
+        help="Count radii in plausible changes of numbers: age=1,income=2% (of the column's median magnitude), "
+        "the others as the data propose; or auto, all as proposed.",
+    ),
+]
 Target = Annotated[
     str | None,
     typer.Option(help="Column of the file to predict; of a data set with several labels, which."),

@@ -157,6 +157,15 @@ class SubjectOptions:
         return self.subjects(limit)[0]
 
 
+def in_plausible_units(subject: "Subject", plausible: str | None) -> "Subject":
+    """The subject with radii in the units of --plausible, which are said; as it is without the option."""
+    if plausible is None:
+        return subject
+    counted = subject.in_plausible_units(plausible)
+    typer.echo(f"note: {subject.name}: {counted.notes[-1]}", err=True)
+    return counted
+
+
 def _of_columns(subject: "Subject") -> "Explainer":
     """The effects of the columns of a subject's table."""
     from r2et.explainers import ColumnEffects

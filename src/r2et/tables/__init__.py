@@ -7,39 +7,50 @@ from r2et.lazy import lazily
 if TYPE_CHECKING:
     from r2et.tables.columns import numeric_inputs
     from r2et.tables.encoding import Encoding
-    from r2et.tables.files import read_frame, read_texts
+    from r2et.tables.files import read_chunks, read_frame, read_texts, recognise
+    from r2et.tables.formats import ColumnFormat, Format, Hints
     from r2et.tables.labelled import LabelledTable, read_table
     from r2et.tables.labels import class_numbers, class_order
     from r2et.tables.origins import Origin
     from r2et.tables.rows import Rows
 
 __all__ = [
+    "ColumnFormat",
     "Encoding",
+    "Format",
+    "Hints",
     "LabelledTable",
     "Origin",
     "Rows",
     "class_numbers",
     "class_order",
     "numeric_inputs",
+    "read_chunks",
     "read_frame",
     "read_table",
     "read_texts",
+    "recognise",
 ]
 
 # pandas is imported when it is used: a data set of images needs none
 __getattr__ = lazily(
     "r2et.tables",
     {
+        "ColumnFormat": "formats",
         "Encoding": "encoding",
+        "Format": "formats",
+        "Hints": "formats",
         "LabelledTable": "labelled",
         "Origin": "origins",
         "Rows": "rows",
         "class_numbers": "labels",
         "class_order": "labels",
         "numeric_inputs": "columns",
+        "read_chunks": "files",
         "read_frame": "files",
         "read_table": "labelled",
         "read_texts": "files",
+        "recognise": "files",
     },
 )
 

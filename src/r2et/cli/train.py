@@ -7,10 +7,19 @@ import typer
 
 from r2et.cli.common import (
     AsJson,
+    Categorical,
     DataOptions,
+    Dates,
+    Decimal,
+    Drop,
+    Encoding,
+    MissingMarks,
     Output,
+    ReadingOptions,
     Seed,
+    Separator,
     Target,
+    Thousands,
     check_folder,
     interactive,
     load_data,
@@ -54,10 +63,14 @@ def train(
     columns: Annotated[
         str | None, typer.Option(help="Columns to use: a,b,c; all by default.", rich_help_panel=_FILE)
     ] = None,
-    categorical: Annotated[
-        str | None,
-        typer.Option(help="Columns of numbers that are categories: zip,code.", rich_help_panel=_FILE),
-    ] = None,
+    categorical: Categorical = None,
+    drop: Drop = None,
+    sep: Separator = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    encoding: Encoding = None,
+    dates: Dates = None,
+    missing: MissingMarks = None,
     test_fraction: Annotated[
         float,
         typer.Option(help="Share of the rows that is kept from training, for audits.", rich_help_panel=_FILE),
@@ -109,14 +122,16 @@ def train(
     find_method(method).settings(own_settings)
     wanted: dict[str, Any] = {"epochs": epochs, "lr": lr, "batch_size": batch_size, "patience": patience}
     schedule = {name: value for name, value in wanted.items() if value is not None}
+    reading = ReadingOptions(sep, decimal, thousands, encoding, dates, missing, drop)
     if is_table(data):
         DataSetOnly(preset, option, threshold, start, resume, compile).refuse(data)
-        table = TableOptions(data, target, columns, categorical, test_fraction)
+        table = TableOptions(data, target, columns, categorical, test_fraction, reading)
         train_table(table, output, method, own_settings if setting else None, k, schedule, seed, as_json)
         return
     for name, value in (("--columns", columns), ("--categorical", categorical)):
         if value is not None:
             raise InputError(f"{name} is for a file of your own, {data!r} is a data set")
+    reading.refuse(f"is for a file of your own, {data!r} is a data set")
     _train_data_set(
         output,
         data,

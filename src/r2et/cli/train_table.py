@@ -2,13 +2,13 @@
 
 import textwrap
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from r2et.cli.common import print_json, split_names
+from r2et.cli.common import ReadingOptions, print_json, print_notes, split_names
 from r2et.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class TableOptions:
     columns: str | None
     categorical: str | None
     test_fraction: float
+    reading: ReadingOptions = field(default_factory=ReadingOptions)
 
 
 def train_table(
@@ -73,7 +74,10 @@ def train_table(
     if not 0 <= options.test_fraction < 1:
         raise InputError(f"--test-fraction is a share from 0 to below 1, got {options.test_fraction}")
     columns = None if options.columns is None else split_names("--columns", options.columns)
-    table = tables.read_table(options.path, options.target, columns)
+    table = tables.read_table(
+        options.path, options.target, columns, drop=options.reading.dropped(), hints=options.reading.hints()
+    )
+    print_notes(table.path.name, table.said)
     classes = tables.class_order(table.labels)
     if len(classes) < 2:
         raise InputError(
@@ -101,11 +105,12 @@ def train_table(
         random_state=seed,
         **schedule,
     ).fit(train.frame, train.labels.to_numpy())
-    origin = Origin(table.target, table.sha256, len(numbers), tuple(held_out.tolist()))
-    save(classifier, output, asdict(origin))
+    origin = Origin(table.target, table.sha256, len(numbers), tuple(held_out.tolist()), table.format)
+    save(classifier, output, origin.to_dict())
     summary = {
         "data": str(options.path),
         "target": table.target,
+        "notes": list(table.said),
         "classes": [str(label) for label in classes],
         "method": method,
         "settings": classifier.settings_,

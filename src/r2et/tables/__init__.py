@@ -8,14 +8,13 @@ if TYPE_CHECKING:
     from r2et.tables.columns import numeric_inputs
     from r2et.tables.encoding import Encoding
     from r2et.tables.files import read_chunks, read_frame, read_texts, recognise
-    from r2et.tables.formats import ColumnFormat, Format, Hints
+    from r2et.tables.formats import Format, Hints
     from r2et.tables.labelled import LabelledTable, read_table
     from r2et.tables.labels import class_numbers, class_order
     from r2et.tables.origins import Origin
     from r2et.tables.rows import Rows
 
 __all__ = [
-    "ColumnFormat",
     "Encoding",
     "Format",
     "Hints",
@@ -36,7 +35,6 @@ __all__ = [
 __getattr__ = lazily(
     "r2et.tables",
     {
-        "ColumnFormat": "formats",
         "Encoding": "encoding",
         "Format": "formats",
         "Hints": "formats",

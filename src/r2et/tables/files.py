@@ -88,7 +88,7 @@ def recognise(
         thousands: ".", ",", "'", " " or "" (none).
         encoding: such as "cp1252".
         dates: column -> how it writes its dates, such as "%d/%m/%Y".
-        missing: the texts that stand for a missing value, in place of the usual ones.
+        missing: texts that stand for a missing value beside the usual ones ("", "NA", "?" and so on).
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -96,8 +96,9 @@ def recognise(
     ...     for sentence in recognise(f"{folder}/people.csv").said:
     ...         print(sentence)
     values are separated by semicolons (else: --sep, --encoding)
-    numbers have a decimal comma and dots between thousands: 1.234,56 is 1234.56 (column pay; else: --decimal, --thousands)
-    values are missing in column pay 1 ('?'); other marks: --missing
+    numbers have a decimal comma and dots between thousands: 1.234,56 is 1234.56 (column pay; else: --decimal,
+    --thousands)
+    values are missing in column pay 1 ('?'); further marks: --missing
     """
     marks = None if missing is None else (missing,) if isinstance(missing, str) else tuple(missing)
     hints = Hints(separator, decimal, thousands, encoding, dates, marks)

@@ -51,7 +51,7 @@ class Format:
         encoding: of the text.
         decimal, thousands: the marks of most of its numbers.
         columns: each column in the order of the file.
-        missing: texts that stand for a missing value, where a person named them; () = the usual ones.
+        missing: texts that stand for a missing value beside the usual ones, as a person said.
         said: what a person should know about how the file was read, as sentences without their full stop. They are
             about one file, so they are neither compared nor stored.
 
@@ -66,6 +66,12 @@ class Format:
     columns: tuple[ColumnFormat, ...] = ()
     missing: tuple[str, ...] = ()
     said: tuple[str, ...] = field(default=(), compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("separator", "encoding", "decimal", "thousands"):
+            check_text(name, getattr(self, name))
+        if not isinstance(self.columns, tuple) or not all(isinstance(each, ColumnFormat) for each in self.columns):
+            raise InputError(f"columns must be a tuple of ColumnFormat, got columns={quoted(self.columns)}")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -143,7 +149,7 @@ class Hints:
         thousands: ".", ",", "'", " " or "" (none).
         encoding: such as "utf-8" or "cp1252".
         dates: how columns write their dates: column -> strptime format, or "ISO".
-        missing: the texts that stand for a missing value, in place of the usual ones.
+        missing: texts that stand for a missing value beside the usual ones.
     """
 
     separator: str | None = None
@@ -166,8 +172,8 @@ class Hints:
             for name, date in self.dates.items():
                 _check_date(name, date)
         if self.missing is not None:
-            if isinstance(self.missing, str) or not all(isinstance(mark, str) for mark in self.missing):
-                raise InputError(f"missing must be a list of texts, got missing={quoted(self.missing)}")
+            for mark in self.missing:
+                check_text("a mark in missing", mark)
             self._set("missing", tuple(mark.strip() for mark in self.missing))
 
     def _set(self, name: str, value: object) -> None:

@@ -17,6 +17,8 @@ _ALWAYS = (
         "N/A",
         "n/a",
         "n.a.",
+        "k.A.",
+        "k. A.",
         "#N/A",
         "#N/A N/A",
         "#NA",
@@ -94,25 +96,23 @@ def marks_of_missing(
         texts: trimmed.
         texts_stay: whether the column is of texts: marks that are `kept` are values of their own then.
         kept: such marks of this column.
-        own: the marks that a person named, in place of the usual ones; an empty field is always missing.
+        own: further marks, that a person named: they are missing everywhere.
     """
-    usual = set(own or _ALWAYS) | {""}
-    if texts_stay and not own:
-        usual -= set(kept)
-    return np.asarray(texts.isin(list(usual)), dtype=bool)
+    usual = set(_ALWAYS) - set(kept) if texts_stay else set(_ALWAYS)
+    return np.asarray(texts.isin([*usual, *own]), dtype=bool)
 
 
 def kept_marks(texts: Series) -> tuple[str, ...]:
     """Marks that are values of their own in a column of texts.
 
-    "none" is no such thing ("garage: none"), "NA" among codes of two letters is Namibia, "-" beside "+" is the other
-    sign. Everything else of the list is missing.
+    "none" is no such thing ("garage: none"), "NA" among codes of two letters is Namibia, "-" beside "+" is the
+    other sign. Everything else of the list is missing.
 
     >>> kept_marks(pd.Series(["DE", "NA", "AT"])), kept_marks(pd.Series(["brick", "NA"]))
     (('None', 'none', 'NONE', 'NA'), ('None', 'none', 'NONE'))
     """
     values = texts[~marks_of_missing(texts, texts_stay=True, kept=_NO_SUCH_THING)]
-    kept = _NO_SUCH_THING
+    kept: tuple[str, ...] = _NO_SUCH_THING
     if len(values) > 1 and values.str.fullmatch("[A-Z]{2}").all():
         kept += _NAMIBIA
     if (values == "+").any():

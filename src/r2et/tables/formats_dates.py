@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 Series: TypeAlias = "pd.Series[Any]"
 
-_ISO = r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[ T][0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?"
+_CLOCK = r"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
+_ISO = f"[0-9]{{4}}-[0-9]{{1,2}}-[0-9]{{1,2}}(?:[ T]{_CLOCK})?"
 _MONTH = "[A-Z][a-z]{2,8}"
 _DAY, _YEAR = "[0-9]{1,2}", "[0-9]{4}"
 #: what a date may look like, and the formats that it may then have

@@ -44,7 +44,7 @@ def plain(texts: Series) -> Series:
     for signs, ascii_sign in (
         ("[\u2212\u2013]", "-"),
         ("[\u00a0\u202f\u2009\u2007]", " "),
-        ("[\u2019\u02bc`´]", "'"),
+        ("[\u2019\u02bc`\u00b4]", "'"),
     ):
         texts = texts.str.replace(signs, ascii_sign, regex=True)
     return texts
@@ -74,7 +74,7 @@ def unsigned(texts: Series) -> tuple[Series, str]:
     signs = (set(lead) | set(tail)) - {""}
     if len(signs) != 1 or ((lead != "") & (tail != "")).any() or (parts[2] == "").any():
         return texts, ""
-    return parts[0].str.cat([parts[2], parts[4]]), signs.pop()
+    return parts[0] + parts[2] + parts[4], signs.pop()
 
 
 def number_pattern(decimal: str, thousands: str) -> str:
@@ -95,8 +95,6 @@ def fits(bodies: Series, marks: Marks) -> NDArray[np.bool_]:
 def possible(bodies: Series) -> list[Marks]:
     """The marks with which the texts may be numbers, if they `fits`.
 
-    >>> [marks for marks in possible(texts := pd.Series(["1.234,5", "7"])) if fits(texts, marks).all()]
-    [Marks(decimal=',', thousands='.')]
     >>> possible(pd.Series(["1,234"]))
     [Marks(decimal='.', thousands=','), Marks(decimal=',', thousands='')]
     """

@@ -52,7 +52,8 @@ def _marked(outcomes: Sequence[Outcome]) -> list[str]:
         if marks.thousands:
             parts.append(f"{_THOUSANDS[marks.thousands]} between thousands")
         told.append(
-            f"numbers have {' and '.join(parts)}: {text} is 1234.56 ({_columns(names)}; else: --decimal, --thousands)"
+            f"numbers have {' and '.join(parts)}: {text} is 1234.56 ({_columns(names)}; else: --decimal, "
+            "--thousands)"
         )
     return told
 
@@ -79,14 +80,6 @@ def _dated(outcomes: Sequence[Outcome]) -> list[str]:
     ]
 
 
-def _worded(outcomes: Sequence[Outcome]) -> list[str]:
-    pairs: dict[tuple[str, ...], list[str]] = {}
-    for outcome in outcomes:
-        if outcome.format.words:
-            pairs.setdefault(outcome.format.words, []).append(outcome.format.name)
-    return [f"words for yes and no: {' and '.join(pair)} ({_columns(names)})" for pair, names in pairs.items()]
-
-
 def _missing(outcomes: Sequence[Outcome]) -> list[str]:
     gaps = {outcome.format.name: outcome.missing for outcome in outcomes if outcome.missing}
     empty = {outcome.format.name for outcome in outcomes if sum(outcome.missing.values()) == len(outcome.values)}
@@ -95,14 +88,18 @@ def _missing(outcomes: Sequence[Outcome]) -> list[str]:
         for name, marks in gaps.items()
         if name not in empty
     ]
-    told = [f"values are missing in {_columns(some)}; other marks: --missing"] if some else []
+    told = [f"values are missing in {_columns(some)}; further marks: --missing"] if some else []
     if empty:
         told.append(f"no value in {_columns(name for name in gaps if name in empty)}")
     return told
 
 
 def _padded(outcomes: Sequence[Outcome]) -> list[str]:
-    padded = [f"{outcome.format.name} ({outcome.padded:,} rows)" for outcome in outcomes if outcome.padded]
+    padded = [
+        f"{outcome.format.name} ({outcome.padded:,} row{'s' * (outcome.padded > 1)})"
+        for outcome in outcomes
+        if outcome.padded
+    ]
     return [f"blanks around values were taken away in {_columns(padded)}"] if padded else []
 
 
@@ -110,7 +107,6 @@ _GROUPS: tuple[Callable[[Sequence[Outcome]], list[str]], ...] = (
     _marked,
     _signed,
     _dated,
-    _worded,
     _missing,
     _padded,
 )
@@ -135,8 +131,9 @@ def _spoilt(outcome: Outcome) -> str:
         return ""
     more = f" ({spoiler.rows:,} such rows)" if spoiler.rows > 1 else ""
     return (
-        f"column {outcome.format.name} is text: {_percent(spoiler.share)} of its values are {spoiler.others}, but row "
-        f"{spoiler.row} (counted from 0) has {spoiler.value!r}{more}. Mend the file, or name it as missing by --missing"
+        f"column {outcome.format.name} is text: {_percent(spoiler.share)} of its values are {spoiler.others}, but "
+        f"row {spoiler.row} (counted from 0) has {spoiler.value!r}{more}. Mend the file, or name it as missing by "
+        "--missing"
     )
 
 
@@ -161,10 +158,8 @@ def _coded(outcome: Outcome) -> str:
 def _unified(outcome: Outcome) -> str:
     if not outcome.unified:
         return ""
-    return (
-        f"column {outcome.format.name}: {', '.join(map(repr, outcome.unified))} became "
-        f"{' or '.join(map(repr, outcome.format.words))}"
-    )
+    became = [f"{text!r} became {word!r}" for text, word in outcome.unified]
+    return f"column {outcome.format.name} has words for yes and no: {few(became)}"
 
 
 def _twinned(outcome: Outcome) -> str:
@@ -186,7 +181,7 @@ def _kept(outcome: Outcome) -> str:
         return ""
     return (
         f"column {outcome.format.name}: {', '.join(map(repr, here))} is a value of its own, not a missing one; "
-        f"--missing {','.join(here)} would change it"
+        f"else: --missing {','.join(here)}"
     )
 
 

@@ -78,7 +78,11 @@ def separator_of(text: str) -> str:
     """
     lines = "".join(islice(io.StringIO(text[:_CHARACTERS], newline=""), _LINES + 1))
     announced = re.match(r"sep=(.)\r?\n", lines)
-    return announced[1] if announced else max(MARKS, key=lambda mark: _fit(lines, mark))
+    if announced:
+        return announced[1]
+    quality = {mark: _fit(lines, mark) for mark in MARKS}
+    best = max(MARKS, key=lambda mark: quality[mark])
+    return best if quality[best][0] else ","
 
 
 def _fit(lines: str, mark: str) -> tuple[float, int]:
@@ -134,7 +138,7 @@ class Records:
             )
 
     def blocks(self, rows: int) -> Iterator[list[list[str]]]:
-        """Records of as many values as names, at most `rows` at a time; anything else is an error with its line."""
+        """Records of as many values as names, at most `rows` at a time; others are errors with their line."""
         block: list[list[str]] = []
         for record in self._records():
             if len(record) != len(self.names):

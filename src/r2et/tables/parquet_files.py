@@ -28,8 +28,8 @@ def read_parquet(path: Path, content: bytes, hints: Hints, choose: Choice | None
     """
     if hints != Hints():
         raise InputError(
-            f"{quoted(path)} is a Parquet file, which says its types itself: leave out --sep, --decimal, --thousands, "
-            "--encoding, --dates and --missing"
+            f"{quoted(path)} is a Parquet file, which says its types itself: leave out --sep, --decimal, "
+            "--thousands, --encoding, --dates and --missing"
         )
     import pandas as pd
 

@@ -25,8 +25,8 @@ from r2et.tables.formats_numbers import Marks
 
 Series: TypeAlias = "pd.Series[Any]"
 
-#: a column of which more than this share are numbers, or dates, was meant to be one
-NEARLY = 0.95
+#: a column of which more than this share are numbers, or dates, may have been meant to be one
+NEARLY = 0.5
 _TRUTH = {"true", "false"}
 #: different texts that are compared regardless of their case
 _MOST_TWINS = 1000
@@ -52,7 +52,7 @@ class Outcome:
         values: N values.
         missing: how often each mark of a missing value occurs.
         padded: rows with blanks around their value.
-        unified: spellings of yes and no that were put together.
+        unified: spellings of yes and no, and what they became.
         twins: two texts that differ only in case, and stay apart.
         alternative: a number as the file has it and as it might have been read, where that is not certain.
         code: a whole number that was read as text.
@@ -64,7 +64,7 @@ class Outcome:
     values: Any
     missing: dict[str, int] = field(default_factory=dict)
     padded: int = 0
-    unified: tuple[str, ...] = ()
+    unified: tuple[tuple[str, str], ...] = ()
     twins: tuple[str, str] | None = None
     alternative: tuple[str, str, Marks] | None = None
     code: str = ""
@@ -152,14 +152,14 @@ def _told(options: tuple[Marks, ...], hints: Hints) -> tuple[Marks, ...]:
 
 def _dates_as_told(name: str, texts: Texts, written: str, own: tuple[str, ...]) -> Look:
     missing = marks_of_missing(texts.texts, texts_stay=False, own=own)
-    missing |= np.asarray(texts.texts.isin(dates.NOTHING), dtype=bool)
+    missing = missing | np.asarray(texts.texts.isin(dates.NOTHING), dtype=bool)
     wrong = np.isnat(dates.dates(texts.texts, written)) & ~missing
     if wrong.any():
         place = int(np.flatnonzero(wrong)[0])
         raise DataError(
             f"column {name!r} has {quoted(texts.texts.iloc[place])} in row {texts.row(place)} (counted from 0), "
-            f"which is no date of the form {written} ({int(texts.counts[wrong].sum())} such rows): change --dates, "
-            "or leave the column out by --drop"
+            f"which is no date of the form {written} ({int(texts.counts[wrong].sum())} such rows): change "
+            "--dates, or leave the column out by --drop"
         )
     return Look(name, texts, missing, "dates", formats=(written,))
 
@@ -215,8 +215,8 @@ class Settled:
 def settle(looks: Sequence[Look], separator: str, hints: Hints) -> Settled:
     """Decide between the marks that columns may have: what one column leaves open, others may decide.
 
-    Without such evidence, "1,234" are thousands where many of them stand beside whole numbers below 1000, else where
-    the separator is not a semicolon, which programs write that have decimal commas; "1.234" is a decimal point.
+    Without such evidence, "1,234" are thousands where many of them stand beside whole numbers below 1000, else
+    where the separator is not a semicolon, which programs with decimal commas write; "1.234" is a decimal point.
     """
     evidence = Counter(look.evidence for look in looks if look.evidence is not None)
     first = evidence.most_common(2)
@@ -266,7 +266,7 @@ def finish(entry: Look, settled: Settled, *, na_is_missing: bool, own: tuple[str
         return _as_dates(entry)
     if entry.kind == "truth":
         return _as_truth(entry.name, entry.texts, entry.missing)
-    kept = () if own else kept_marks(entry.texts.texts)
+    kept = tuple(mark for mark in kept_marks(entry.texts.texts) if mark not in own)
     if na_is_missing:
         kept = tuple(mark for mark in kept if mark != "NA")
     missing = marks_of_missing(entry.texts.texts, texts_stay=True, kept=kept, own=own)
@@ -338,11 +338,11 @@ def _as_truth(name: str, texts: Texts, missing: NDArray[np.bool_]) -> Outcome:
 def _as_text(column: ColumnFormat, texts: Texts, missing: NDArray[np.bool_]) -> Outcome:
     values = texts.texts.mask(missing)
     rest, counts = texts.texts[~missing], texts.counts[~missing]
-    unified: tuple[str, ...] = ()
+    unified: tuple[tuple[str, str], ...] = ()
     twins = None
     if yes_and_no(rest):
         spelt = commonest_spellings(rest, counts)
-        unified = tuple(text for text in rest if spelt[text.casefold()] != text)
+        unified = tuple((text, spelt[text.casefold()]) for text in rest if spelt[text.casefold()] != text)
         values = values.map({text: spelt[text.casefold()] for text in rest})
         column = replace(column, words=tuple(sorted(spelt.values())))
     elif len(rest) <= _MOST_TWINS:

@@ -33,7 +33,7 @@ def as_remembered(texts: Texts, column: ColumnFormat, own: tuple[str, ...] = ())
     """
     missing = marks_of_missing(texts.texts, texts_stay=column.kind == "text", kept=column.kept, own=own)
     if column.kind == "date":
-        missing |= np.asarray(texts.texts.isin(dates.NOTHING), dtype=bool)
+        missing = missing | np.asarray(texts.texts.isin(dates.NOTHING), dtype=bool)
     if column.kind == "text":
         return _texts(texts, column, missing)
     rest = texts.texts[~missing].reset_index(drop=True)

@@ -104,8 +104,8 @@ def _separator(text: str, like: Format | None, hints: Hints) -> tuple[str, list[
     if known[0] >= max(1, known[1]):
         return like.separator, []
     return recognised, [
-        f"values are separated by {recognised!r}, in the file of the training by {like.separator!r}: the marks of its "
-        "numbers were recognised anew"
+        f"values are separated by {recognised!r}, in the file of the training by {like.separator!r}: the marks of "
+        "its numbers were recognised anew"
     ]
 
 
@@ -204,7 +204,7 @@ def _columns(
 
 
 def _still(column: ColumnFormat, separator: str, like: Format | None, hints: Hints) -> bool:
-    """Whether a column is to be read as in an earlier file: not where a person, or another separator, says otherwise."""
+    """Whether a column is to be read as in an earlier file: no person, and no other separator, says otherwise."""
     if column.name in (hints.dates or {}):
         return False
     numeric = column.kind in ("whole", "number")
@@ -236,6 +236,8 @@ def refuse_repeated(path: Path, names: Sequence[str]) -> None:
 
 def text_chunks(path: Path, written: Format, rows: int, columns: Sequence[str] | None) -> "Iterator[pd.DataFrame]":
     """Frames of at most `rows` rows, read as a format says and no otherwise; the memory of one at a time."""
+    import pandas as pd
+
     packed = path.suffix.lower() == ".gz"
     if packed:
         check_gzip(path)
@@ -251,7 +253,9 @@ def text_chunks(path: Path, written: Format, rows: int, columns: Sequence[str] |
         start = 0
         try:
             for block in records.blocks(rows):
-                yield _chunk(path, _frame(block), names, wanted, written.missing, start)
+                raw = _frame(block)
+                raw.columns = pd.Index(names)
+                yield _chunk(path, raw, wanted, start, own=written.missing)
                 start += len(block)
         except UnicodeError as error:
             raise DataError(f"{quoted(path)} is not all in {encoding}: save it in UTF-8") from error
@@ -291,27 +295,26 @@ def _wanted(path: Path, names: list[str], written: Format, columns: Sequence[str
     unknown = [name for name in chosen if written.column(name) is None]
     if unknown or not chosen:
         raise InputError(
-            f"the format does not say how {quoted(path)} writes its column {few(list(map(repr, unknown or names)))}: "
-            "recognise the format of this file"
+            f"the format does not say how {quoted(path)} writes its column "
+            f"{few(list(map(repr, unknown or names)))}: recognise the format of this file"
         )
     return [column for name in chosen if (column := written.column(name)) is not None]
 
 
 def _chunk(
-    path: Path, raw: "pd.DataFrame", names: list[str], wanted: list[ColumnFormat], own: tuple[str, ...], start: int
+    path: Path, raw: "pd.DataFrame", wanted: list[ColumnFormat], start: int, *, own: tuple[str, ...]
 ) -> "pd.DataFrame":
     from r2et.tables.formats_columns import Texts
     from r2et.tables.remembering import Contradiction, as_remembered
 
-    raw.columns = raw.columns.map(dict(enumerate(names)))
     outcomes = []
     for column in wanted:
         outcome = as_remembered(Texts.of(raw[column.name]), column, own)
         if isinstance(outcome, Contradiction):
             raise DataError(
-                f"{quoted(path)} has {quoted(outcome.value)} in row {start + outcome.row} (counted from 0) of column "
-                f"{column.name!r}, which is not written as before ({column.kind}): mend it, or recognise the format "
-                "of this file anew"
+                f"{quoted(path)} has {quoted(outcome.value)} in row {start + outcome.row} (counted from 0) of "
+                f"column {column.name!r}, which is not written as before ({column.kind}): mend it, or recognise "
+                "the format of this file anew"
             )
         outcomes.append(outcome)
     frame = _typed(outcomes)

@@ -67,13 +67,13 @@ class Texts:
         """Of N texts as the file has them."""
         if raw.iloc[:_HEAD].nunique() > _VARIED:
             trimmed = raw.str.strip()
-            padded = int((trimmed.str.len() < raw.str.len()).sum())
+            padded = int((trimmed != raw).sum())
             return cls(trimmed, np.ones(len(raw), dtype=np.int64), None, padded)
         codes, values = pd.factorize(raw)
         unique = pd.Series(values)
         trimmed = unique.str.strip()
         counts = np.bincount(codes, minlength=len(unique))
-        padded = int(counts[np.asarray(trimmed.str.len() < unique.str.len(), dtype=bool)].sum())
+        padded = int(counts[np.asarray(trimmed != unique, dtype=bool)].sum())
         again, values = pd.factorize(trimmed)
         merged = np.bincount(again, weights=counts, minlength=len(values)).astype(np.int64)
         return cls(pd.Series(values), merged, again[codes].astype(np.int64), padded)

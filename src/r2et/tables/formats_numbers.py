@@ -16,6 +16,10 @@ class Marks(NamedTuple):
     thousands: str
 
 
+#: that numbers may have
+EVERY = tuple(
+    Marks(decimal, thousands) for decimal, other in ((".", ","), (",", ".")) for thousands in ("", other, "'", " ")
+)
 _DIGITS = "[0-9]+"
 _INFINITE = "[+-]?(?:inf|Inf|INF|infinity|Infinity)"
 _NUMBERISH = rf"[+-]?[0-9.,' ]*[0-9][0-9.,' ]*(?:[eE][+-]?[0-9]+)?-?|{_INFINITE}"
@@ -29,6 +33,8 @@ _SAME = {"EUR": "€", "USD": "$", "US$": "$", "GBP": "£", "JPY": "¥"}
 _MOST_DIGITS = 18
 #: this many digits that begin with a zero are a code, such as a zip
 _CODE_DIGITS = 4
+#: texts that are looked at before all of them are
+_FEW = 200
 #: so many numbers that all have three digits after their mark are no accident
 _MANY = 10
 
@@ -92,21 +98,26 @@ def fits(bodies: Series, marks: Marks) -> NDArray[np.bool_]:
     return np.asarray(bodies.str.fullmatch(number_pattern(*marks)), dtype=bool)
 
 
-def possible(bodies: Series) -> list[Marks]:
-    """The marks with which the texts may be numbers, if they `fits`.
+def possible(bodies: Series) -> tuple[Marks, ...]:
+    """The marks with which all texts are numbers: none, one, or two where they can be read in two ways.
 
+    >>> possible(pd.Series(["1.234,5", "7"])), possible(pd.Series(["1 234", "x"]))
+    ((Marks(decimal=',', thousands='.'),), ())
     >>> possible(pd.Series(["1,234"]))
-    [Marks(decimal='.', thousands=','), Marks(decimal=',', thousands='')]
+    (Marks(decimal='.', thousands=','), Marks(decimal=',', thousands=''))
     """
-    dot, comma, apostrophe, blank = (bool(bodies.str.contains(mark, regex=False).any()) for mark in ".,' ")
-    wide = "'" if apostrophe else " " if blank else ""
-    if dot and comma:
-        return [Marks(".", ","), Marks(",", ".")]
-    if dot:
-        return [Marks(".", wide)] if wide else [Marks(".", ""), Marks(",", ".")]
-    if comma:
-        return [Marks(",", wide)] if wide else [Marks(".", ","), Marks(",", "")]
-    return [Marks(".", wide)]
+    # most columns of texts are told by their first few
+    first = bodies.iloc[:_FEW]
+    if whole(first) and whole(bodies):
+        return (Marks(".", ""),)
+    options: list[Marks] = []
+    for marks in EVERY:
+        if any(marks.decimal == option.decimal for option in options):
+            continue
+        if fits(first, marks).all() and fits(bodies, marks).all():
+            options.append(marks)
+    # 1'234 has no decimal mark at all
+    return tuple(options[:1] if len({marks.thousands for marks in options}) == 1 else options)
 
 
 def whole(bodies: Series) -> bool:

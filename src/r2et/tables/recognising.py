@@ -84,6 +84,7 @@ class Look:
         bodies: the numbers without signs.
         sign: of currency, or "%".
         options: the marks that the numbers may have.
+        marked: whether they have any dots or commas.
         formats: the formats that the dates may have.
         code: a whole number that is none.
         spoiler: see `Outcome`.
@@ -96,6 +97,7 @@ class Look:
     bodies: "Series | None" = None
     sign: str = ""
     options: tuple[Marks, ...] = ()
+    marked: bool = False
     formats: tuple[str, ...] = ()
     code: str = ""
     spoiler: Spoiler | None = None
@@ -103,10 +105,7 @@ class Look:
     @property
     def evidence(self) -> str | None:
         """The decimal mark that the numbers leave no doubt about; None = they have no marks, or leave doubt."""
-        if self.bodies is None or len(self.options) != 1:
-            return None
-        marked = self.bodies.str.contains("[.,]", regex=True).any()
-        return self.options[0].decimal if marked else None
+        return self.options[0].decimal if self.marked and len(self.options) == 1 else None
 
 
 def look(name: str, texts: Texts, hints: Hints) -> Look:
@@ -120,15 +119,16 @@ def look(name: str, texts: Texts, hints: Hints) -> Look:
         return Look(name, texts, missing, "empty")
     if len(rest) <= 6 and set(rest.str.casefold()) <= _TRUTH:
         return Look(name, texts, missing, "truth")
-    bodies, sign = numbers.plain(rest), ""
-    if not numbers.numberish(bodies).all():
-        bodies, sign = numbers.unsigned(bodies)
-    options = tuple(marks for marks in numbers.possible(bodies) if numbers.fits(bodies, marks).all())
+    bodies, sign, options = rest, "", numbers.possible(rest)
+    if not options:
+        bodies, sign = numbers.unsigned(numbers.plain(rest))
+        options = numbers.possible(bodies)
     if options:
         code = None if sign or not numbers.whole(bodies) else numbers.code(bodies)
         if code is not None:
             return Look(name, texts, missing, "text", code=str(rest.iloc[code]))
-        return Look(name, texts, missing, "numbers", bodies, sign, _told(options, hints))
+        marked = bool(bodies.str.contains("[.,]", regex=True).any())
+        return Look(name, texts, missing, "numbers", bodies, sign, _told(options, hints), marked)
     nothing = missing | np.asarray(texts.texts.isin(dates.NOTHING), dtype=bool)
     real = texts.texts[~nothing].reset_index(drop=True)
     if len(real) and (formats := dates.date_formats(real)):
@@ -193,8 +193,9 @@ def _no_numbers(bodies: Series, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
         alike = numbers.numberish(bodies)
     if counts[alike].sum() <= NEARLY * counts.sum():
         return ~alike
-    options = numbers.possible(bodies[alike])
-    return min((~numbers.fits(bodies, marks) for marks in options), key=lambda wrong: int(counts[wrong].sum()))
+    # what most of them have: two marks side by side are a mistake too
+    misfits = [~numbers.fits(bodies, marks) for marks in numbers.EVERY]
+    return min(misfits, key=lambda wrong: int(counts[wrong].sum()))
 
 
 @dataclass(frozen=True)
@@ -231,17 +232,11 @@ def settle(looks: Sequence[Look], separator: str, hints: Hints) -> Settled:
         usual = chosen == Marks(".", "") and separator != ";"
         if others and not usual and len(evidence) != 1:
             doubtful[entry.name] = others[0]
-    decimals = Counter(_mark(entry, marks).decimal for entry in looks if _mark(entry, marks))
+    decimals = Counter(marks[entry.name].decimal for entry in looks if entry.marked)
     thousands = Counter(chosen.thousands for chosen in marks.values() if chosen.thousands)
     decimal = hints.decimal or (decimals.most_common(1)[0][0] if decimals else ".")
     wide = next((mark for mark, _ in thousands.most_common() if mark != decimal), "")
     return Settled(marks, Marks(decimal, wide), doubtful)
-
-
-def _mark(entry: Look, marks: dict[str, Marks]) -> Any:
-    """The marks of a column whose numbers show any; None for others."""
-    shown = entry.bodies is not None and entry.bodies.str.contains("[.,]", regex=True).any()
-    return marks[entry.name] if shown else None
 
 
 def _choose(entry: Look, separator: str, sure: str | None) -> Marks:
@@ -299,7 +294,7 @@ def _as_numbers(entry: Look, settled: Settled) -> Outcome:
     gaps = bool(entry.missing.any())
     kind = "whole" if parsed.dtype.kind == "i" else "number"
     # numbers without marks will have those of their file when they come
-    decimal = marks.decimal if _mark(entry, settled.marks) else settled.usual.decimal
+    decimal = marks.decimal if entry.marked else settled.usual.decimal
     column = ColumnFormat(entry.name, kind, gaps, decimal, marks.thousands, entry.sign)  # type: ignore[arg-type]
     other = settled.doubtful.get(entry.name)
     example = None

@@ -59,11 +59,11 @@ def _texts(texts: Texts, column: ColumnFormat, missing: Any) -> Outcome:
 
 def _numbers(rest: Any, column: ColumnFormat) -> Any:
     """Numbers, or the place of a text that is none, or has another sign."""
-    bodies, sign = numbers.plain(rest), ""
-    if not len(bodies):
+    if not len(rest):
         return np.empty(0, dtype=np.int64 if column.kind == "whole" else np.float64)
+    bodies, sign = rest, ""
     if not numbers.numberish(bodies).all():
-        bodies, sign = numbers.unsigned(bodies)
+        bodies, sign = numbers.unsigned(numbers.plain(rest))
     if sign != column.sign and "%" in (sign, column.sign):
         # beside "12 %" a bare 0.3 may be a share
         bare = np.flatnonzero(bodies != "0")

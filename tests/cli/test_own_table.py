@@ -86,7 +86,7 @@ def test_train_as_json(run, folder, tmp_path):
     assert found["accuracy"] == pytest.approx(fitted.score(rest.drop(columns="bought"), rest["bought"]))
     assert sorted(path.suffix for path in (tmp_path / "linear").iterdir()) == [".json", ".safetensors"]
     saved = json.loads((tmp_path / "linear" / "checkpoint.json").read_text())["information"]["origin"]
-    assert sorted(saved) == ["dropped", "held_out", "rows", "sha256", "target"], "row numbers, not data"
+    assert sorted(saved) == ["dropped", "format", "held_out", "rows", "sha256", "target"], "row numbers, not data"
 
 
 def test_train_is_the_estimator_on_the_rows_that_are_not_held_out(folder):

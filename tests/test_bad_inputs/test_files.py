@@ -328,14 +328,14 @@ TABLES = [
     ("a.csv", "", "cannot be read as a table"),
     ("a.csv", "\n\n\n", "cannot be read as a table"),
     ("a.csv", "a,b\n", "has no rows"),
-    ("a.csv", b"\x00\x01\x02\xff\xfe", "not in UTF-8"),
-    ("a.csv", "año,y\n1,0\n".encode("latin-1"), "not in UTF-8"),
-    ("a.csv", "a,y\n1,0\n".encode("utf-16"), "not in UTF-8"),
-    ("a.csv", "a,y\n1,0\n2,caf\xe9\n".encode("latin-1"), "not in UTF-8"),
+    ("a.csv", b"\x00\x01\x02\xff\xfe", "it is no text", "NUL bytes"),
+    ("a.csv", b"a,y\n1,\x00\n", "1 NUL bytes", "--encoding utf-16-le"),
+    ("a.csv", b"\xe8\xec\xff,y\n\xef\xf0\xe8\xe2\xe5\xf2,0\n", "not in UTF-8", "--encoding cp1251"),
+    ("a.csv", "a,y\n1,0\n".encode("utf-16")[:-1], "cannot be read as a table"),
     ("a.csv", "a,a,y\n1,2,0\n", "several columns called 'a'"),
     ("a.csv", "\ufeffa,a,y\n1,2,0\n", "several columns called 'a'"),
     ("a.csv", "a;b;a;b\n1;2;3;4\n", "several columns called 'a', 'b'"),
-    ("a.csv", "a,y\n1,2,0\n3,4,1\n", "more values than the 2 names"),
+    ("a.csv", "a,y\n1,2,0\n3,4,1\n", "line 2 has 3 values, more than the 2 names"),
     ("a.csv", "a,y\n1,0\n1,2,3,4\n", "cannot be read as a table"),
     ("a.csv", 'a,y\n"1,0\n', "cannot be read as a table"),
     ("a.csv", "a" * 200_000 + ",y\n1,0\n", "field larger than field limit"),
@@ -363,7 +363,7 @@ def test_tables(tmp_path, row):
 
 
 LABELLED = [
-    ("a|y\n1|0\n", "y", "no column 'y'", "separated by commas"),
+    ("a#y\n1#0\n", "y", "no column 'y'", "separated by commas", "--sep"),
     ("a y\n1 0\n", "y", "no column 'y'", "separated by commas"),
     ("y\n1\n0\n", "y", "no column besides 'y'"),
     ("a,y\n1,0\n2,\n", "y", "misses 1 of 2 labels"),

@@ -253,7 +253,7 @@ def from_table(
         "model": opened.model,
         "row_numbers": tuple(chosen.frame.index.tolist()),
         "preset": opened.information.get("attack", {}),
-        "notes": (caveat,) if caveat else (),
+        "notes": (*table.said, *([caveat] if caveat else [])),
     }
     if opened.estimator is not None:
         if classes is not None:

@@ -4,29 +4,30 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from r2et.cli.common import AsJson, Seed, Target, interactive, print_json, split_names
+from r2et.cli.common import (
+    AsJson,
+    Categorical,
+    Columns,
+    Dates,
+    Decimal,
+    Drop,
+    Encoding,
+    Keep,
+    MissingMarks,
+    ReadingOptions,
+    Seed,
+    Separator,
+    Target,
+    Thousands,
+    interactive,
+    print_json,
+    print_notes,
+    split_names,
+)
 from r2et.errors import InputError
 
 if TYPE_CHECKING:
     from r2et.tables import LabelledTable, TableReport
-
-FILE_PANEL = "A file of your own"
-Columns = Annotated[
-    str | None,
-    typer.Option(
-        help="Columns to use, whatever the check says of them: a,b,c; all others by default.",
-        rich_help_panel=FILE_PANEL,
-    ),
-]
-Categorical = Annotated[
-    str | None,
-    typer.Option(help="Columns of numbers that are categories: zip,code.", rich_help_panel=FILE_PANEL),
-]
-Drop = Annotated[str | None, typer.Option(help="Columns to leave out: a,b,c.", rich_help_panel=FILE_PANEL)]
-Keep = Annotated[
-    str | None,
-    typer.Option(help="Columns to use although the check leaves them out: a,b.", rich_help_panel=FILE_PANEL),
-]
 
 
 def check(
@@ -37,6 +38,12 @@ def check(
     drop: Drop = None,
     keep: Keep = None,
     categorical: Categorical = None,
+    sep: Separator = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    encoding: Encoding = None,
+    dates: Dates = None,
+    missing: MissingMarks = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -49,19 +56,20 @@ def check(
 
     Example: r2et check people.csv --target bought
     """
-    _, report = checked_table(
+    table, report = checked_table(
         data,
         target,
+        reading=ReadingOptions(sep, decimal, thousands, encoding, dates, missing, drop),
         columns=columns,
-        drop=drop,
         keep=keep,
         categorical=categorical,
         seed=seed,
         progress=interactive(as_json),
     )
     if as_json:
-        print_json(report.to_dict())
+        print_json({**report.to_dict(), "notes": list(table.said)})
     else:
+        print_notes(table.path.name, table.said)
         _print(report)
     if not report.usable:
         typer.echo(f"error: {problem(report)}", err=True)
@@ -72,8 +80,8 @@ def checked_table(
     data: str,
     target: str | None,
     *,
+    reading: ReadingOptions,
     columns: str | None,
-    drop: str | None,
     keep: str | None,
     categorical: str | None,
     seed: int,
@@ -87,14 +95,15 @@ def checked_table(
 
     if not is_table(data):
         raise InputError(f"{data!r} is no file: give a CSV or Parquet file, such as people.csv")
-    options = {"--columns": columns, "--drop": drop, "--keep": keep, "--categorical": categorical}
+    options = {"--columns": columns, "--keep": keep, "--categorical": categorical}
     named = {option: [] if text is None else split_names(option, text) for option, text in options.items()}
-    table = tables.read_table(data, target, named["--columns"] or None)
+    dropped = reading.dropped()
+    table = tables.read_table(data, target, named["--columns"] or None, hints=reading.hints())
     report = tables.check_table(
         table,
         # what a person names is used
-        keep=[name for name in named["--columns"] if name not in named["--drop"]] + named["--keep"],
-        drop=named["--drop"],
+        keep=[name for name in named["--columns"] if name not in dropped] + named["--keep"],
+        drop=dropped,
         categorical=named["--categorical"],
         seed=seed,
         progress=progress,

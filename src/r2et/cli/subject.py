@@ -10,7 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from r2et.cli.common import AsJson, DataOptions, Seed, parse_options, split_names
+from r2et.cli.common import (
+    AsJson,
+    DataOptions,
+    Dates,
+    Decimal,
+    Drop,
+    Encoding,
+    MissingMarks,
+    ReadingOptions,
+    Seed,
+    Separator,
+    Thousands,
+    parse_options,
+    print_notes,
+    split_names,
+)
 from r2et.errors import InputError, ModelError, in_words
 from r2et.foreign import is_code
 from r2et.numerics.values import quoted
@@ -57,6 +72,13 @@ class SubjectOptions:
         str | None,
         typer.Option(help="Columns of the file in the order of the training: a,b,c.", rich_help_panel=_PANEL),
     ] = None
+    drop: Drop = None
+    sep: Separator = None
+    decimal: Decimal = None
+    thousands: Thousands = None
+    encoding: Encoding = None
+    dates: Dates = None
+    missing: MissingMarks = None
     classes: Annotated[
         str | None,
         typer.Option(
@@ -89,6 +111,11 @@ class SubjectOptions:
     ] = None
     seed: Seed = 0
     as_json: AsJson = False
+
+    @property
+    def reading(self) -> ReadingOptions:
+        """What was said about how the file is written."""
+        return ReadingOptions(**{entry.name: getattr(self, entry.name) for entry in fields(ReadingOptions)})
 
     def open_model(self) -> "OpenedModel":
         """The model alone."""
@@ -130,6 +157,7 @@ class SubjectOptions:
             for name, value in (("--columns", self.columns), ("--classes", self.classes)):
                 if value is not None:
                     raise InputError(f"{name} is for a file of your own: add --data file.csv --target column")
+            self.reading.refuse("is for a file of your own: add --data file.csv --target column")
             if self.data is None and models[0].origin is not None:
                 raise InputError(
                     f"{self.model!r} was trained on a file of your own: add --data file.csv, its target is "
@@ -141,15 +169,23 @@ class SubjectOptions:
             ]
         if options:
             raise InputError("--option is for the data sets of `r2et data list`, not for a file")
-        recorded = next((opened.origin.target for opened in models if opened.origin is not None), None)
+        origins = [opened.origin for opened in models if opened.origin is not None]
+        target = self.target or (origins[0].target if origins else None)
         columns = None if self.columns is None else split_names("--columns", self.columns)
-        table = tables.read_table(self.data, self.target or recorded, columns)
+        table = tables.read_table(
+            self.data,
+            target,
+            columns,
+            drop=self.reading.dropped(),
+            like=next((origin.format for origin in origins if origin.format is not None), None),
+            hints=self.reading.hints(),
+        )
+        print_notes(table.path.name, table.said)
         classes = None if self.classes is None else split_names("--classes", self.classes)
         rows, which = choose_rows(table, models, limit=limit, seed=self.seed, every=self.all_rows)
         subjects = [from_table(opened, table, rows, classes=classes, which=which) for opened in models]
         for subject in subjects:
-            for note in subject.notes:
-                typer.echo(f"note: {subject.name}: {note}", err=True)
+            print_notes(subject.name, [note for note in subject.notes if note not in table.said])
         return subjects
 
     def subject(self, limit: int) -> "Subject":

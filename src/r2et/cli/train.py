@@ -5,13 +5,24 @@ from typing import Annotated, Any
 
 import typer
 
-from r2et.cli.check import FILE_PANEL, Categorical, Columns, Drop, Keep
 from r2et.cli.common import (
+    FILE_PANEL,
     AsJson,
+    Categorical,
+    Columns,
     DataOptions,
+    Dates,
+    Decimal,
+    Drop,
+    Encoding,
+    Keep,
+    MissingMarks,
     Output,
+    ReadingOptions,
     Seed,
+    Separator,
     Target,
+    Thousands,
     check_folder,
     interactive,
     load_data,
@@ -53,9 +64,15 @@ def train(
         int | None, typer.Option(help="Stop after so many epochs without a lower validation loss.")
     ] = None,
     columns: Columns = None,
-    drop: Drop = None,
     keep: Keep = None,
     categorical: Categorical = None,
+    drop: Drop = None,
+    sep: Separator = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    encoding: Encoding = None,
+    dates: Dates = None,
+    missing: MissingMarks = None,
     test_fraction: Annotated[
         float,
         typer.Option(help="Share of the rows that is kept from training, for audits.", rich_help_panel=FILE_PANEL),
@@ -108,15 +125,17 @@ def train(
     find_method(method).settings(own_settings)
     wanted: dict[str, Any] = {"epochs": epochs, "lr": lr, "batch_size": batch_size, "patience": patience}
     schedule = {name: value for name, value in wanted.items() if value is not None}
+    reading = ReadingOptions(sep, decimal, thousands, encoding, dates, missing, drop)
     if is_table(data):
         DataSetOnly(preset, option, threshold, start, resume, compile).refuse(data)
-        table = TableOptions(data, target, columns, drop, keep, categorical, test_fraction)
+        table = TableOptions(data, target, columns, keep, categorical, test_fraction, reading)
         train_table(table, output, method, own_settings if setting else None, k, schedule, seed, as_json)
         return
-    own = {"--columns": columns, "--drop": drop, "--keep": keep, "--categorical": categorical}
+    own = {"--columns": columns, "--keep": keep, "--categorical": categorical}
     for name, value in own.items():
         if value is not None:
             raise InputError(f"{name} is for a file of your own, {data!r} is a data set")
+    reading.refuse(f"is for a file of your own, {data!r} is a data set")
     _train_data_set(
         output,
         data,

@@ -1,14 +1,14 @@
 """`r2et train` on a person's own CSV or Parquet file: a StableClassifier."""
 
 import textwrap
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from r2et.cli.check import checked_table, problem
-from r2et.cli.common import interactive, print_json, split_names
+from r2et.cli.common import ReadingOptions, interactive, print_json, print_notes, split_names
 from r2et.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,10 +49,10 @@ class TableOptions:
     path: str
     target: str | None
     columns: str | None
-    drop: str | None
     keep: str | None
     categorical: str | None
     test_fraction: float
+    reading: ReadingOptions = field(default_factory=ReadingOptions)
 
 
 def train_table(
@@ -77,13 +77,14 @@ def train_table(
     table, report = checked_table(
         options.path,
         options.target,
+        reading=options.reading,
         columns=options.columns,
-        drop=options.drop,
         keep=options.keep,
         categorical=options.categorical,
         seed=seed,
         progress=interactive(as_json),
     )
+    print_notes(table.path.name, table.said)
     if not report.usable:
         raise InputError(problem(report))
     for level, sentence in report.brief():
@@ -104,11 +105,13 @@ def train_table(
         random_state=seed,
         **schedule,
     ).fit(train.frame, train.labels.to_numpy())
-    origin = Origin(table.target, table.sha256, len(numbers), tuple(held_out.tolist()), dict(report.dropped))
-    save(classifier, output, asdict(origin))
+    held = tuple(held_out.tolist())
+    origin = Origin(table.target, table.sha256, len(numbers), held, table.format, dict(report.dropped))
+    save(classifier, output, origin.to_dict())
     summary = {
         "data": str(options.path),
         "target": table.target,
+        "notes": list(table.said),
         "classes": [str(label) for label in classes],
         "method": method,
         "settings": classifier.settings_,

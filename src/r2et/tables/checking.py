@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from r2et.errors import InputError
 from r2et.numerics.values import check_columns, check_flag, check_kind, check_seed, suggestion
 from r2et.progress import Advance, progress_bar
+from r2et.tables.checks.contents import decisive, remarks
 from r2et.tables.checks.copies import copies
 from r2et.tables.checks.leaks import LeakTest, leak
 from r2et.tables.checks.numbering import numbering
@@ -19,10 +20,9 @@ from r2et.tables.checks.profile import Profile, profiled
 from r2et.tables.checks.remarks import KINDS, Remark
 from r2et.tables.checks.repeats import first_of_each, repeated
 from r2et.tables.checks.target import balance, class_counts, unpredictable
-from r2et.tables.checks.contents import decisive, remarks
 from r2et.tables.columns import column_names, listed_names
-from r2et.tables.labelled import LabelledTable
 from r2et.tables.findings import Finding, TableReport
+from r2et.tables.labelled import LabelledTable
 
 #: values from which on a check takes longer than a few seconds
 LARGE = 3_000_000

@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from r2et.tables.columns import numeric_inputs
     from r2et.tables.encoding import Encoding
     from r2et.tables.files import read_frame, read_texts
+    from r2et.tables.findings import TableReport
     from r2et.tables.labelled import LabelledTable, read_table
     from r2et.tables.labels import class_numbers, class_order
     from r2et.tables.origins import Origin
-    from r2et.tables.findings import TableReport
     from r2et.tables.rows import Rows
 
 __all__ = [

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from r2et.tables.checks.profile import profiled
 from r2et.tables.checks.contents import decisive, far_values, remarks
+from r2et.tables.checks.profile import profiled
 
 RNG = np.random.default_rng(0)
 N = 400

@@ -197,6 +197,21 @@ def test_names_and_copies_of_what_leaves():
     assert dict(report.dropped) == {"income": "copy of 'pay'"}
 
 
+@pytest.mark.parametrize(
+    ("texts", "kind", "words"),
+    [
+        ([f"{i * 37 % 1000},{i % 100:02}" for i in range(300)], "many texts", "which look like numbers"),
+        ([f"2020-{1 + i % 12:02}-{1 + i // 12:02}" for i in range(300)], "many texts", "which look like dates"),
+        ([f"{i:05}" for i in range(300)], "identifier", "another text in each row"),
+        ([f"anna {i}" for i in range(300)], "identifier", "another text in each row"),
+    ],
+)
+def test_texts_that_are_all_different_are_names_unless_they_are_numbers_or_dates(texts, kind, words):
+    (finding,) = check_table(table(people(0, 300).assign(text=texts))).findings
+    assert finding.kind == kind
+    assert words in finding.seen[0]
+
+
 def test_codes_that_are_called_categories():
     frame = people(0, 300).assign(zip=np.random.default_rng(0).choice([10115, 20095, 80331], 300))
     assert seen(check_table(table(frame))) == {"codes": "zip"}
@@ -211,20 +226,29 @@ def test_codes_that_are_called_categories():
 @pytest.mark.parametrize(
     ("frame", "kinds"),
     [
-        (pd.DataFrame({"a": [1], "y": ["yes"]}), {"one class", "constant", "no columns", "rare class"}),
-        (pd.DataFrame({"a": [1, 2], "y": ["yes", "no"]}), {"rare class"}),
-        (pd.DataFrame({"a": [None, None], "y": ["yes", "no"]}), {"empty", "no columns", "rare class"}),
-        (pd.DataFrame({"y": ["yes", "no"]}), {"no columns", "rare class"}),
-        (pd.DataFrame({"a": np.arange(99) ** 0.5, "y": np.arange(99) / 7}), {"target is a number"}),
-        (pd.DataFrame({"a": [np.inf, -np.inf] * 20, "y": ["yes", "no"] * 20}), {"infinite", "leak", "duplicates"}),
+        (pd.DataFrame({"a": [1], "y": ["yes"]}), {"one class", "constant", "too few columns"}),
+        (pd.DataFrame({"a": [1, 2], "b": [3, 1], "y": ["yes", "no"]}), {"rare class"}),
+        (pd.DataFrame({"a": [1, 2], "y": ["yes", "no"]}), {"rare class", "too few columns"}),
+        (pd.DataFrame({"a": [None, None], "y": ["yes", "no"]}), {"empty", "too few columns", "rare class"}),
+        (pd.DataFrame({"y": ["yes", "no"]}), {"too few columns", "rare class"}),
+        (
+            pd.DataFrame({"a": np.arange(99) ** 0.5, "b": np.cos(range(99)), "y": np.arange(99) / 7}),
+            {"target is a number"},
+        ),
+        (
+            pd.DataFrame({"a": [np.inf, -np.inf] * 20, "b": np.cos(range(40)), "y": ["yes", "no"] * 20}),
+            {"infinite", "leak"},
+        ),
     ],
 )
 def test_tables_of_nearly_nothing(frame, kinds):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         report = check_table(table(frame))
-    assert set(seen(report)) <= kinds
-    assert report.usable == (not {"one class", "no columns", "target is a number", "infinite"} & set(seen(report)))
+    assert set(seen(report)) == kinds
+    assert report.usable == (
+        not {"one class", "too few columns", "target is a number", "infinite"} & set(seen(report))
+    )
     json.dumps(report.to_dict(), allow_nan=False)
     assert str(report)
 

@@ -26,6 +26,8 @@ from r2et.tables.labelled import LabelledTable
 
 #: values from which on a check takes longer than a few seconds
 LARGE = 3_000_000
+#: a list of reasons names one of several
+LEAST_COLUMNS = 2
 
 
 def check_table(
@@ -53,13 +55,14 @@ def check_table(
 
     >>> import pandas as pd
     >>> from pathlib import Path
-    >>> frame = pd.DataFrame({"row": range(100), "age": [20, 30, 30, 50] * 25, "country": "AT"})
+    >>> ages, visits = [20, 30, 30, 50] * 25, [1, 2, 3, 4, 5] * 20
+    >>> frame = pd.DataFrame({"row": range(100), "age": ages, "visits": visits, "country": "AT"})
     >>> table = LabelledTable(Path("people.csv"), frame, "bought", pd.Series(["yes", "no"] * 50, name="bought"))
     >>> report = check_table(table)
     >>> dict(report.dropped)
     {'row': 'row number', 'country': 'constant'}
     >>> report.kept
-    ('age',)
+    ('age', 'visits')
     """
     check_kind("table", table, LabelledTable, "what r2et.tables.read_table returns")
     _check_parts(table)
@@ -129,8 +132,9 @@ class _Check:
         if problem is None:
             self._leaks(stay, target, advance)
         self._add(repeated(stay, target))
-        if not stay:
-            self._add([Remark("no columns", "", f"all {len(profiles)} columns are left out")])
+        if len(stay) < LEAST_COLUMNS:
+            seen = f"{len(stay)} of {len(profiles)} columns are left, and a list ranks at least {LEAST_COLUMNS}"
+            self._add([Remark("too few columns", "", seen, {"columns": len(stay)})])
         return self._as_report(profiles, target)
 
     def _profiles(self, advance: Advance) -> Iterator[Profile]:
@@ -201,8 +205,8 @@ def decisive_of(profile: Profile, first: NDArray[np.int64]) -> Remark | None:
         first: places of the rows that are not copies of an earlier one.
     """
     remark = decisive(profile)
-    # texts that are dates are no names, however many there are
-    if remark is not None and (remark.kind != "many texts" or "dates" in remark.seen):
+    # texts that are dates or numbers are no names, however many there are
+    if remark is not None and (remark.kind != "many texts" or remark.figures["like"]):
         return remark
     return numbering(profile, first) or remark
 

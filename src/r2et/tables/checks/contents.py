@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,13 +91,10 @@ def _many_texts(profile: Profile) -> Remark | None:
     common = int(profile.counts[profile.counts >= RARE].sum())
     if 4 * profile.distinct <= profile.rows and (profile.distinct <= FEW_CATEGORIES or 2 * common >= rows):
         return None
-    reading = ""
-    if _share(profile, _DATE) > MOSTLY:
-        reading = ", which look like dates"
-    elif _share(profile, _NUMBER) > MOSTLY:
-        reading = f", most of them numbers, but not all{_exceptions(profile)}"
+    like = reads_as(profile)
+    reading = f", which look like {like}{_exceptions(profile) if like == 'numbers' else ''}" if like else ""
     seen = f"{profile.distinct} different texts in {profile.rows} rows, such as {_examples(profile)}{reading}"
-    return Remark("many texts", profile.name, seen, {"distinct": profile.distinct})
+    return Remark("many texts", profile.name, seen, {"distinct": profile.distinct, "like": like})
 
 
 # --- what is only said ------------------------------------------------------------------------------------------
@@ -143,15 +141,24 @@ def _many_categories(profile: Profile) -> Remark | None:
     return Remark("many categories", profile.name, seen, {"distinct": profile.distinct, "rare": rare})
 
 
+def reads_as(profile: Profile) -> Literal["dates", "numbers", ""]:
+    """What most texts of a column look like; digits alone may be a name, such as 00317."""
+    # numbers that a person calls categories are texts here
+    if profile.kind != "text" or not isinstance(profile.values[0], str):
+        return ""
+    if _share(profile, _DATE) > MOSTLY:
+        return "dates"
+    bare = all(str(value).strip().isdigit() for value in profile.values)
+    return "numbers" if not bare and _share(profile, _NUMBER) > MOSTLY else ""
+
+
 def _odd_texts(profile: Profile) -> Remark | None:
     """Texts that are dates or, most of them, numbers."""
-    # numbers that a person calls categories are texts here
-    if profile.kind != "text" or profile.distinct < 3 or not isinstance(profile.values[0], str):
-        return None
+    like = reads_as(profile) if profile.distinct > 2 else ""
     figures = {"examples": list(profile.values[:3])}
-    if _share(profile, _DATE) > MOSTLY:
+    if like == "dates":
         return Remark("dates as text", profile.name, f"such as {_examples(profile)}", figures)
-    if _share(profile, _NUMBER) > MOSTLY:
+    if like == "numbers":
         seen = f"such as {_examples(profile)}{_exceptions(profile)}"
         return Remark("numbers as text", profile.name, seen, figures)
     return None
@@ -250,4 +257,4 @@ def _share(profile: Profile, pattern: re.Pattern[str]) -> float:
 def _exceptions(profile: Profile) -> str:
     """Texts that are no numbers."""
     others = [value for value in profile.values if not _NUMBER.fullmatch(str(value).strip())]
-    return f" ({', '.join(shown(value) for value in others[:3])})" if others else ""
+    return f" (but not {', '.join(shown(value) for value in others[:3])})" if others else ""

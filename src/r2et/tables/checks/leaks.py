@@ -61,7 +61,7 @@ class LeakTest:
         if profile.numbers is None or not profile.numeric:
             bins, of_categories = codes + 1, True
         else:
-            numbers = _ranks(profile.numbers[self.rows])
+            numbers = _apart_in_float32(profile.numbers[self.rows])
             bins, of_categories = _binned(numbers), False
         if _auc_of_bins(bins, self.y) < _PROMISING:
             return None
@@ -142,12 +142,19 @@ def _example(profile: Profile, classes: list[Any], y: Numbers) -> str:
     return f"; where it is {shown(value)}, the target is {always} {shown(classes[int(counts.argmax())])}"
 
 
-def _ranks(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The same order in small whole numbers, which float32 tells apart: trees are computed in it."""
+def _apart_in_float32(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Numbers in the same order that float32 tells apart, as trees are computed in it: from 0 to 1, or ranks.
+
+    From 0 to 1 is better, because a gap between two classes stays as wide as it is.
+    """
     present = ~np.isnan(numbers)
-    ranks = np.full(len(numbers), np.nan)
-    ranks[present] = np.unique(numbers[present], return_inverse=True)[1]
-    return ranks
+    values, places = np.unique(numbers[present], return_inverse=True)
+    scaled = np.full(len(numbers), np.nan)
+    with np.errstate(all="ignore"):
+        inside = (values - values[:1]) / (values[-1:] - values[:1])
+    apart = np.isfinite(inside).all() and (np.diff(inside.astype(np.float32)) > 0).all()
+    scaled[present] = (inside if apart else np.arange(len(values)))[places]
+    return scaled
 
 
 def _binned(numbers: NDArray[np.float64]) -> Numbers:

@@ -63,8 +63,12 @@ KINDS: dict[str, Wording] = {
     "infinite": Wording(
         "infinite values", "error", "", "no model can be trained", "replace the values, or --drop {names}"
     ),
-    "no columns": Wording(
-        "no column is left", "error", "", "no model can be trained", "keep some by --keep or --columns"
+    "too few columns": Wording(
+        "too few columns are left",
+        "error",
+        "",
+        "no model can be trained",
+        "bring more, or keep some by --keep or --columns",
     ),
     # --- what may ruin a model -------------------------------------------------------------------------------
     "leak": Wording(

@@ -127,3 +127,13 @@ def test_data_that_say_nothing(folder):
     empty = type(subject)(**{**vars(subject), "plausible": {}})
     with pytest.raises(InputError, match="--plausible auto"):
         empty.in_plausible_units("age=1")
+
+
+def test_rows_that_miss_what_was_there_in_training_are_left_out_and_that_is_said(folder, tmp_path):
+    frame = pd.read_csv(folder / "people.csv")
+    frame.loc[[3, 5], "income"] = np.nan
+    frame.to_csv(tmp_path / "more.csv", index=False)
+    subject = from_table(open_model(folder / "fitted"), read_table(tmp_path / "more.csv", "bought"))
+    assert len(subject.x) == len(subject.y) == len(frame) - 2
+    assert not {3, 5} & set(subject.row_numbers)
+    assert "2 rows are left out: a value is missing where none was in training ('income')" in subject.notes

@@ -59,6 +59,8 @@ MEASURING = [
         lambda: ER(NET, X, domain=r2et.Domain(lower=torch.zeros(3))),
         "3 values for 6 features",
     ),
+    row("Domain: absent is no pair", lambda: r2et.Domain(absent=[(1,)]), "absent=[(1,)]", "pairs"),
+    row("Domain: scale is zero", lambda: r2et.Domain(scale=0.0), "scale=0.0", "above 0"),
     row("Domain: frozen is text", lambda: r2et.Domain(frozen="12"), "frozen='12'"),
     row("Domain: frozen is a number", lambda: r2et.Domain(frozen=2), "frozen=2", "list"),
     row("Domain: frozen has a fraction", lambda: r2et.Domain(frozen=[1.5]), "frozen=[1.5]"),
@@ -89,6 +91,12 @@ MEASURING = [
     row("Columns: x is no table", lambda: r2et.Columns.from_rows(PAIRS, r2et.Domain()), "(N, n)"),
     row("Columns: too few names", lambda: r2et.Columns.from_rows(X, r2et.Domain(), names=["a"]), "6 names"),
     row("table_explainer: columns is a list", lambda: explainers.table_explainer(["a"]), "columns=['a']"),
+    row(
+        "Columns: missing is no feature of a number",
+        lambda: r2et.Columns(("a",), ((0,),), ("number",), ((),), (0,)),
+        "missing",
+        "0",
+    ),
     row("ColumnEffects: columns is a list", lambda: explainers.ColumnEffects(columns=["a"]), "columns=['a']"),
     row(
         "ColumnEffects: reduce is abs-sum",

@@ -253,7 +253,7 @@ ESTIMATOR = [
     ("information.feature_names", ["age"], "the parts do not fit"),
     ("information.columns", None, "columns should be a list"),
     ("information.columns", [1], "columns[0] should be an object, it is 1"),
-    ("information.columns.0.kind", "date", "does not describe a column"),
+    ("information.columns.0.kind", "moment", "does not describe a column"),
     ("information.columns.0.kind", GONE, "does not describe a column"),
     ("information.columns.0.mean", "x", "mean should be a number, it is 'x'"),
     ("information.columns.0.mean", True, "mean should be a number, it is True"),

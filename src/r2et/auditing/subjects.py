@@ -244,6 +244,7 @@ def from_table(
     rows = np.arange(len(table.frame)) if rows is None else _positions(rows, len(table.frame))
     if which is not None:
         check_text("which", which)
+    rows, gaps = _known_rows(opened, table, rows)
     chosen = table.rows(rows)
     caveat = "" if opened.origin is None else opened.origin.caveat(table.path.name, table.sha256, rows)
     shared: dict[str, Any] = {
@@ -253,7 +254,7 @@ def from_table(
         "model": opened.model,
         "row_numbers": tuple(chosen.frame.index.tolist()),
         "preset": opened.information.get("attack", {}),
-        "notes": (*table.said, *([caveat] if caveat else [])),
+        "notes": (*table.said, *(note for note in (caveat, gaps) if note)),
     }
     if opened.estimator is not None:
         if classes is not None:
@@ -295,6 +296,26 @@ def from_table(
         class_names=tuple(map(str, order)),
         plausible={name: proposed(x[:, i].double().numpy()) for i, name in enumerate(names)},
     )
+
+
+def _known_rows(
+    opened: OpenedModel, table: LabelledTable, rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], str]:
+    """Rows that an estimator can encode, by position, and a sentence on those that are left out.
+
+    One hole in a column that had none in training, by chance, is no reason to measure nothing.
+    """
+    columns = [] if opened.estimator is None else opened.estimator.encoding_.columns
+    strict = [c.name for c in columns if not c.may_miss and c.name in table.frame]
+    missing = table.frame[strict].iloc[rows].isna()
+    gone = missing.any(axis=1).to_numpy()
+    if not gone.any() or gone.all():
+        return rows, ""
+    named = ", ".join(repr(name) for name in strict if missing[name].any())
+    verb = "row is" if gone.sum() == 1 else "rows are"
+    return rows[
+        ~gone
+    ], f"{int(gone.sum())} {verb} left out: a value is missing where none was in training ({named})"
 
 
 def choose_rows(

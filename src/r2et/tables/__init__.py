@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from r2et.tables.labels import class_numbers, class_order
     from r2et.tables.origins import Origin
     from r2et.tables.plausible import Plausible, parse_plausible
-    from r2et.tables.files import read_frame, read_texts
-    from r2et.tables.findings import TableReport
-    from r2et.tables.labelled import LabelledTable, read_table
-    from r2et.tables.labels import class_numbers, class_order
-    from r2et.tables.origins import Origin
     from r2et.tables.rows import Rows
 
 __all__ = [

@@ -1,5 +1,6 @@
 """The texts of one column: each once, trimmed, with the marks of missing values told from values."""
 
+import re
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -44,6 +45,19 @@ _WORDS = (
 )
 #: different texts among the first so many rows, beyond which each row is looked at by itself
 _HEAD, _VARIED = 2000, 1000
+
+
+def matches(texts: Series, pattern: str) -> NDArray[np.bool_]:
+    """Which of N texts are wholly what a pattern says (N,).
+
+    >>> matches(pd.Series(["7", "x"]), "[0-9]")
+    array([ True, False])
+    """
+    if len(texts) > _VARIED:
+        return np.asarray(texts.str.fullmatch(pattern), dtype=bool)
+    # of few texts pandas spends its time on the pattern
+    whole = re.compile(pattern).fullmatch
+    return np.array([whole(text) is not None for text in texts], dtype=bool)
 
 
 @dataclass(frozen=True)
@@ -113,7 +127,7 @@ def kept_marks(texts: Series) -> tuple[str, ...]:
     """
     values = texts[~marks_of_missing(texts, texts_stay=True, kept=_NO_SUCH_THING)]
     kept: tuple[str, ...] = _NO_SUCH_THING
-    if len(values) > 1 and values.str.fullmatch("[A-Z]{2}").all():
+    if len(values) > 1 and matches(values, "[A-Z]{2}").all():
         kept += _NAMIBIA
     if (values == "+").any():
         kept += _MINUS

@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from r2et.tables.formats_columns import matches
+
 Series: TypeAlias = "pd.Series[Any]"
 
 
@@ -45,7 +47,7 @@ def plain(texts: Series) -> Series:
     >>> plain(pd.Series(["−1 000’5"])).tolist()
     ["-1 000'5"]
     """
-    if texts.str.fullmatch("[\\x20-\\x7e]*").all():
+    if matches(texts, "[\\x20-\\x7e]*").all():
         return texts
     for signs, ascii_sign in (
         ("[\u2212\u2013]", "-"),
@@ -58,7 +60,7 @@ def plain(texts: Series) -> Series:
 
 def numberish(texts: Series) -> NDArray[np.bool_]:
     """Which of N texts look like numbers of some kind (N,)."""
-    return np.asarray(texts.str.fullmatch(_NUMBERISH), dtype=bool)
+    return matches(texts, _NUMBERISH)
 
 
 def unsigned(texts: Series) -> tuple[Series, str]:
@@ -95,7 +97,7 @@ def number_pattern(decimal: str, thousands: str) -> str:
 
 def fits(bodies: Series, marks: Marks) -> NDArray[np.bool_]:
     """Which of N texts are numbers with these marks (N,)."""
-    return np.asarray(bodies.str.fullmatch(number_pattern(*marks)), dtype=bool)
+    return matches(bodies, number_pattern(*marks))
 
 
 def possible(bodies: Series) -> tuple[Marks, ...]:
@@ -122,7 +124,7 @@ def possible(bodies: Series) -> tuple[Marks, ...]:
 
 def whole(bodies: Series) -> bool:
     """Whether all texts are whole numbers without any mark."""
-    return bool(bodies.str.fullmatch("[+-]?[0-9]+-?").all())
+    return bool(matches(bodies, "[+-]?[0-9]+-?").all())
 
 
 def code(bodies: Series) -> int | None:
@@ -131,8 +133,8 @@ def code(bodies: Series) -> int | None:
     >>> code(pd.Series(["12", "01067"])), code(pd.Series(["07", "12"]))
     (1, None)
     """
-    zeros = bodies.str.fullmatch(f"[+-]?0[0-9]{{{_CODE_DIGITS - 1},}}")
-    codes = np.flatnonzero(zeros | (bodies.str.len() > _MOST_DIGITS))
+    zeros = matches(bodies, f"[+-]?0[0-9]{{{_CODE_DIGITS - 1},}}")
+    codes = np.flatnonzero(zeros | np.asarray(bodies.str.len() > _MOST_DIGITS, dtype=bool))
     return int(codes[0]) if len(codes) else None
 
 
@@ -141,7 +143,7 @@ def grouped(bodies: Series, counts: NDArray[np.int64]) -> bool:
 
     As decimals they would have other numbers of digits too.
     """
-    small = np.asarray(bodies.str.fullmatch("[+-]?[0-9]{1,3}"), dtype=bool)
+    small = matches(bodies, "[+-]?[0-9]{1,3}")
     return bool(small.any() and counts[~small].sum() >= _MANY)
 
 

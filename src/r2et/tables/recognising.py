@@ -19,6 +19,7 @@ from r2et.tables.formats_columns import (
     commonest_spellings,
     kept_marks,
     marks_of_missing,
+    matches,
     yes_and_no,
 )
 from r2et.tables.formats_numbers import Marks
@@ -127,7 +128,7 @@ def look(name: str, texts: Texts, hints: Hints) -> Look:
         code = None if sign or not numbers.whole(bodies) else numbers.code(bodies)
         if code is not None:
             return Look(name, texts, missing, "text", code=str(rest.iloc[code]))
-        marked = bool(bodies.str.contains("[.,]", regex=True).any())
+        marked = not matches(bodies, "[^.,]*").all()
         return Look(name, texts, missing, "numbers", bodies, sign, _told(options, hints), marked)
     nothing = missing | np.asarray(texts.texts.isin(dates.NOTHING), dtype=bool)
     real = texts.texts[~nothing].reset_index(drop=True)

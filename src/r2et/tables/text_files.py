@@ -177,7 +177,7 @@ def _columns(
     looks = []
     before: dict[str, ColumnFormat] = {}
     for name in wanted:
-        texts = Texts.of(raw.pop(name))
+        texts = Texts.of(raw[name])
         column = None if like is None else like.column(name)
         if column is not None and _still(column, separator, like, hints):
             remembered = as_remembered(texts, column, own)

@@ -143,7 +143,7 @@ ROWS = [
     (TRAIN + "--columns ''", "--columns takes names"),
     (TRAIN + "--columns age,age", "named twice"),
     (TRAIN + "--columns bought,age", "leave it out of the columns"),
-    (TRAIN + "--columns age", "1 feature"),
+    (TRAIN + "--columns age", "1 of 1 columns are left"),
     (TRAIN + "--categorical nothing", "'nothing'"),
     (TRAIN + "--categorical ,", "--categorical takes names"),
     (TRAIN + "--method magic", "unknown method 'magic'"),

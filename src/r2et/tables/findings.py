@@ -1,7 +1,7 @@
 """What a check of a table says: findings, and which columns are left out."""
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -159,9 +159,14 @@ class TableReport:
             told.append(("note", f"left out: {few(entries)}; to keep one: --keep NAME"))
         for finding in self.at_level("warning") + self.at_level("error"):
             about = [f"{name!r} {seen}" for name, seen in zip(finding.columns, finding.seen, strict=False)]
-            sentence = f"{finding.title}: {few(about or finding.seen)}. {_upper(finding.done)}; {finding.change}"
+            several = f"{'; '.join((about or finding.seen)[:6])}{_more(about, 6)}"
+            sentence = f"{finding.title}: {several}. {_upper(finding.done)}; {finding.change}"
             told.append((finding.level, sentence))
         return told
+
+
+def _more(entries: Sized, shown: int) -> str:
+    return f" and {len(entries) - shown} more" if len(entries) > shown else ""
 
 
 def _upper(sentence: str) -> str:

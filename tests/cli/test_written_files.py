@@ -3,7 +3,9 @@
 import json
 
 import pytest
+import torch
 
+from r2et.cli.subject import SubjectOptions
 from r2et.predictors import open_model
 from r2et.tables import Format
 from tests.cli.test_own_table import QUICK, people
@@ -41,15 +43,14 @@ def test_a_german_file_is_trained_and_audited(run, german, tmp_path):
 
 def test_a_short_file_is_read_as_the_file_of_the_training(run, german, tmp_path):
     assert run("train", "--data", german, *TRAIN, "-o", tmp_path / "model").code == 0
-    lines = "age;pay;bought;visits;job;member\n40;{};yes;3;cook;True\n41;{};no;4;cook;False\n"
-    values = {}
-    for name, pay in (("remembered", "1.234"), ("plain", "1234"), ("point", "1,234")):
-        (tmp_path / f"{name}.csv").write_text(lines.format(pay, pay))
-        ran = run("attack", tmp_path / "model", "--data", tmp_path / f"{name}.csv", "--attack", "noise", "--json")
-        assert ran.code == 0, ran.err
-        values[name] = ran.json()["attacks"]
-    assert values["remembered"] == values["plain"]
-    assert values["remembered"] != values["point"], "the negative control: the value matters"
+    lines = "age;pay;bought;visits;job;member\n40;{0};yes;3;cook;True\n41;{0};no;4;cook;False\n"
+    inputs = {}
+    for name, pay in (("remembered", "1.234"), ("plain", "1234"), ("comma", "1,234")):
+        (tmp_path / f"{name}.csv").write_text(lines.format(pay))
+        options = SubjectOptions(model=str(tmp_path / "model"), data=str(tmp_path / f"{name}.csv"))
+        inputs[name] = options.subject(10).x
+    assert torch.equal(inputs["remembered"], inputs["plain"])
+    assert not torch.equal(inputs["remembered"], inputs["comma"]), "the negative control: the mark matters"
 
 
 def test_options_overrule_what_is_recognised(run, tmp_path):

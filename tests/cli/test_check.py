@@ -35,7 +35,7 @@ def one_line(text: str) -> str:
 def test_what_a_person_reads(run, csv):
     found = run("check", csv, "--target", "bought")
     assert found.code == 0
-    assert found.err == ""
+    assert found.err.startswith("note: dirty.csv: column invoice: 'none' is a value of its own")
     at_80_columns(found.out)
     text = one_line(found.out)
     for part in (
@@ -80,7 +80,7 @@ def test_columns_that_are_named_are_used(run, csv):
 def test_what_cannot_be_used_is_exit_code_2_with_the_whole_report(run, csv, target, parts):
     found = run("check", csv, "--target", target)
     assert found.code == 2
-    assert found.err.startswith("error: ")
+    assert found.err.splitlines()[-1].startswith("error: ")
     for part in parts:
         assert part in found.err
     assert "ERROR: " in found.out

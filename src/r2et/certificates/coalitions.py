@@ -26,10 +26,14 @@ from r2et.numerics.memory import MOST_BYTES, in_gigabytes
 
 #: what rounding may take, as a share of the absolute terms of a sum
 ROUNDING = 1e-11
+#: what the formula of an activation may lose of arguments, as a share of that
+LOST = 1e-3
 #: numbers of terms (of sets, background rows and neurons) that are worked on together
-TOGETHER = 2**19
+TOGETHER = 2**16
 #: steps of a bisection, on a scale of logarithms, inside a ball
 HALVINGS = 8
+#: larger than any curvature
+BEYOND = 1e300
 #: copies that are kept: of a matrix for each set, and of one for each functional
 COPIES = 6
 
@@ -121,11 +125,15 @@ class Coalitions:
         members, outside = self.members[sets], self.outside[sets]
         rows = x.unsqueeze(1) * members + outside * self.background.mean(0)
         values = value.mean(2) @ heights + rows @ self.direct
-        slopes = (slope.mean(2) * heights) @ self.own * self.inside[sets] + self.inside[sets] * self.direct[self.moving]
+        slopes = (slope.mean(2) * heights) @ self.own * self.inside[sets] + self.inside[sets] * self.direct[
+            self.moving
+        ]
         large = x.abs().unsqueeze(1) * members + outside * self.background.abs().amax(0)
         steep = slope.abs().mean(2) * heights.abs()
         moved = large @ self.weights.abs().T + self.bias.abs()
         sizes = value.abs().mean(2) @ heights.abs() + (steep * moved).sum(2) + large @ self.direct.abs()
+        # a formula of sigma may lose what is far below 1
+        sizes = sizes + LOST * (heights.abs() * (1 + moved)).sum(2)
         lengths = self.lengths[sets]
         far = (steep * lengths).sum(2) + (self.inside[sets] * self.direct[self.moving].abs()).sum(1)
         return values, slopes, sizes, far
@@ -199,7 +207,8 @@ class Functionals:
         values = self.values - (self.shares.abs() @ bent.charge.unsqueeze(2)).squeeze(2)
         far = radius.unsqueeze(1).expand_as(values)
         flat = (part.flatten(0, 1) for part in (values, self.slopes, bends, far))
-        return _farthest(*flat).unflatten(0, values.shape)
+        radii: Tensor = _farthest(*flat).unflatten(0, values.shape)
+        return radii
 
 
 def _farthest(values: Tensor, slopes: Tensor, bends: Tensor, radius: Tensor) -> Tensor:
@@ -231,56 +240,75 @@ def _halved(values: Tensor, slopes: Tensor, bends: Tensor, radius: Tensor) -> Te
 
 
 def curvatures(activation: EnclosedActivation, z: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
-    """The range of K(y), the average of sigma'' between z and z + y, over |y| <= ends; (..., h) each.
+    """The range of K(y), the average of sigma'' between z and z + y, over |y| <= ends.
 
-    K is monotone in y where sigma'' is; where sigma'' has one peak K has at most one, so it is smallest at an end.
+    K is monotone in y where sigma'' is, and where sigma'' has one peak K has at most one: then it is smallest at one
+    of its ends.
+
+    Args:
+        activation: sigma.
+        z: (..., B, h).
+        ends: the same for the B arguments of a neuron, (..., 1, h).
 
     >>> from r2et.enclosure.activations import Softplus
-    >>> at, ends = torch.tensor([3.0, 0.0], dtype=torch.float64), torch.ones(2, dtype=torch.float64)
+    >>> at, ends = torch.tensor([[3.0, 0.0]], dtype=torch.float64), torch.ones(1, 2, dtype=torch.float64)
     >>> low, high = curvatures(Softplus(), at, ends)
     >>> (low * 1000).round().tolist(), (high * 1000).round().tolist()
-    ([34.0, 240.0], [61.0, 250.0])
+    ([[34.0, 240.0]], [[61.0, 250.0]])
     """
     if not isinstance(activation, Smooth):
         return activation.curvature(z - ends, z + ends)
-    here, value, slope = activation.curvature(z, z)[0], activation.value(z), activation.slope_at(z)
-    low, high = here, here
-    for side in (-1, 1):
-        step = side * ends
-        least, most = _side(activation, (z, here, value, slope), step)
-        low, high = torch.minimum(low, least), torch.maximum(high, most)
-    return low, high
+    at = _At(activation, z, ends)
+    (least, most), (low, high) = at.side(-ends), at.side(ends)
+    return torch.minimum(least, low), torch.maximum(most, high)
 
 
-def _side(activation: Smooth, at: tuple[Tensor, ...], step: Tensor) -> tuple[Tensor, Tensor]:
-    """The range of K(y) for y between 0 and `step`."""
-    z, here, value, slope = at
-    there = z + step
-    end = activation.curvature(there, there)[0]
-    low, high = torch.minimum(here, end), torch.maximum(here, end)
-    ends = low, high
-    turns = torch.zeros_like(z, dtype=torch.uint8)
-    for turn in activation.curvature_turns:
-        inside = (torch.minimum(z, there) <= turn) & (turn <= torch.maximum(z, there))
-        peak = activation.curvature(*[torch.as_tensor(turn, dtype=z.dtype, device=z.device)] * 2)[0]
-        low = torch.where(inside, torch.minimum(low, peak), low)
-        high = torch.where(inside, torch.maximum(high, peak), high)
-        turns = turns + inside
-    far = activation.value(there)
-    square = step.square()
-    average = 2 * (far - value - slope * step) / square
-    blur = 2 * 1e-15 * (far.abs() + value.abs() + (slope * step).abs() + slope.abs() * z.abs()) / square
-    lost = activation.value_error(torch.maximum(z, there))
-    if lost is not None:
-        blur = blur + 4 * lost / square
-    # of a peak the smallest, of a valley the largest average is at an end
-    peaked = (turns == 0) | ((turns == 1) & (low == ends[0]))
-    dented = (turns == 0) | ((turns == 1) & (high == ends[1]))
-    least = torch.minimum(here, average - blur).nan_to_num(nan=-torch.inf)
-    most = torch.maximum(here, average + blur).nan_to_num(nan=torch.inf)
-    least = torch.where(peaked, torch.maximum(least, low), low)
-    most = torch.where(dented, torch.minimum(most, high), high)
-    return least, most
+class _At:
+    """A smooth activation at arguments z (..., B, h), and what rounding does to averages of its curvature.
+
+    Whole tensors are worked on, without a choice between two for each entry, which takes far longer.
+    """
+
+    def __init__(self, activation: Smooth, z: Tensor, ends: Tensor) -> None:
+        self.activation, self.z = activation, z
+        self.value, self.slope = activation.value(z), activation.slope_at(z)
+        self.curvature = activation.bend(z)
+        largest = z.abs().amax(-2, keepdim=True) + ends
+        size = self.value.abs().amax(-2, keepdim=True) + 4 * self.slope.abs().amax(-2, keepdim=True) * largest
+        # a formula of sigma may lose what is far below 1, as z (1 + erf z) / 2 does
+        size = size + 1 + largest
+        self.error = 4e-15 * size
+        lost = activation.value_error(z.amax(-2, keepdim=True) + ends)
+        if lost is not None:
+            self.error = self.error + 2 * lost
+
+    def side(self, step: Tensor) -> tuple[Tensor, Tensor]:
+        """The range of K(y) for y between 0 and `step` (..., 1, h)."""
+        there = self.z + step
+        end = self.activation.bend(there)
+        low, high = torch.minimum(self.curvature, end), torch.maximum(self.curvature, end)
+        far = self.activation.value(there)
+        half = (step.square() / 2).clamp_min(1e-300)
+        average = (far - self.value - self.slope * step) / half
+        blur = (self.error + 4e-15 * far.abs().amax(-2, keepdim=True)) / half
+        least = torch.minimum(self.curvature, average - blur)
+        most = torch.maximum(self.curvature, average + blur)
+        low, high, loose_below, loose_above = self._turned(there, low, high)
+        return torch.maximum(least - loose_below, low), torch.minimum(most + loose_above, high)
+
+    def _turned(self, there: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, ...]:
+        """The range of the curvature from z to `there`, and how little the ends of K say of it: nothing, or all."""
+        left, right = torch.minimum(self.z, there), torch.maximum(self.z, there)
+        count = torch.zeros_like(there)
+        least, most = low, high
+        for turn in self.activation.curvature_turns:
+            # what is nearest to the turn, and not beyond the ends
+            value = self.activation.bend(left.clamp_min(turn).minimum(right))
+            count += (left < turn) & (turn < right)
+            least, most = torch.minimum(least, value), torch.maximum(most, value)
+        several = count > 1
+        loose = ((several | (least < low)).to(low), (several | (most > high)).to(low))
+        return least, most, loose[0] * BEYOND, loose[1] * BEYOND
 
 
 def _moving(network: Network) -> Tensor:

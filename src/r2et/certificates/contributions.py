@@ -124,9 +124,7 @@ class ContributionLimits:
         table = self.table()
         if table is None:
             return limits_of(lists, lists.frozen())[0]
-        moves = lists.moves(
-            table, y[:, table.features], self.owner[table.features] + nobodies, own.beside
-        )
+        moves = lists.moves(table, y[:, table.features], self.owner[table.features] + nobodies, own.beside)
         return limits_of(lists, moves)[0].clamp_max(FARTHEST)
 
     def _by_size(self, own: Column, y: Tensor, k: int, opposite: Tensor) -> Tensor:
@@ -134,7 +132,9 @@ class ContributionLimits:
         limits = own.values.new_zeros(len(y), k)
         for rows, table in self._with_their_tables(own):
             some = own.only(rows)
-            lists = Lists.of(FeaturePairs.lists(some.values, k, signed=False), some.values, some.blur, opposite[rows])
+            lists = Lists.of(
+                FeaturePairs.lists(some.values, k, signed=False), some.values, some.blur, opposite[rows]
+            )
             if table is None:
                 limits[rows] = limits_of(lists, lists.frozen())[0]
                 continue

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from r2et import ranking
 from r2et.certificates.coalitions import Coalitions, Functionals
@@ -14,16 +14,15 @@ from r2et.enclosure.feature_pairs import FeaturePairs
 from r2et.enclosure.network import INPUT, Network
 from r2et.enclosure.problems import PLAIN_ROWS_AT_ONCE, Reading
 from r2et.enclosure.scalar_minima import has_minima
-from r2et.errors import InputError, ModelError
+from r2et.errors import ModelError
 from r2et.explainers import Contributions
-from r2et.numerics.checks import check_logits
 from r2et.numerics.values import check_k
-from r2et.scores import checked_target, score
+from r2et.scores import score
 
 #: numbers of terms of rows that are worked on together
 TERMS_AT_ONCE = 2**20
 #: balls of a search, and how close is close enough
-TRIALS, CLOSE = 8, 1.02
+TRIALS, CLOSE = 6, 1.02
 #: a trial is by this much larger than what is certified, at most
 FARTHER = 2.0
 
@@ -62,7 +61,9 @@ def why_unproven(network: Network, explainer: Contributions, classes: int) -> st
 def why_not_expanded(network: Network) -> str | None:
     """Why the sums over sets of columns are not expanded; None if they are."""
     if len(network.layers) != 1:
-        return f"contributions are certified for at most one hidden layer, and this network has {len(network.layers)}"
+        return (
+            f"contributions are certified for at most one hidden layer, and this network has {len(network.layers)}"
+        )
     (layer,) = network.layers
     if set(layer.matrices) != {INPUT} or not has_minima(layer.activation):
         return f"layer {layer.name!r} is not a function of one number at a time"

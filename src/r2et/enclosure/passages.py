@@ -50,9 +50,7 @@ class Passages:
     shift: Tensor
 
     @staticmethod
-    def of(
-        table: Tables, x: Tensor, kind: Tensor, worth: Tensor, shift: Tensor | None = None
-    ) -> "Passages":
+    def of(table: Tables, x: Tensor, kind: Tensor, worth: Tensor, shift: Tensor | None = None) -> "Passages":
         """From x (N, m), for functions of these kinds (N, m), which may be as low as `worth` (N, m) at x.
 
         Args:

@@ -2,14 +2,15 @@
 
 A contribution is sum_S u_S V_S over sets S of columns, with V_S the mean over the background of the score of a row
 that is x on S and the background's elsewhere: a sum over neurons m, sets S and rows b of terms
-sigma(z_mSb + w_mS . delta), w_mS the weights of the columns in S. On |y| <= e the average of sigma'' from z to z + y,
+sigma(z_mSb + w_mS . delta), w_mS the weights of the columns in S. On |y| <= e the average of sigma'' between z and
+z + y,
 
     K(y) = 2 (sigma(z + y) - sigma(z) - sigma'(z) y) / y^2,
 
 lies in an interval, and sigma(z + y) between the two parabolas with its ends as second derivatives. So each
-functional has a quadratic function below it on the whole ball, with its own value and slope at x: what it is at least
-is a trust-region problem in the numbers that move. What is common to the background is one interval: all of its rows
-move alike.
+functional has a quadratic function below it on the whole ball, with its own value and slope at x: what it is at
+least is a trust-region problem in the numbers that move. Rows of the background move alike: their intervals are one,
+the mean of them.
 """
 
 from dataclasses import dataclass
@@ -242,8 +243,8 @@ def _halved(values: Tensor, slopes: Tensor, bends: Tensor, radius: Tensor) -> Te
 def curvatures(activation: EnclosedActivation, z: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
     """The range of K(y), the average of sigma'' between z and z + y, over |y| <= ends.
 
-    K is monotone in y where sigma'' is, and where sigma'' has one peak K has at most one: then it is smallest at one
-    of its ends.
+    K is monotone in y where sigma'' is. Where sigma'' has one peak K has at most one, and is smallest at an end:
+    K'(y) has the sign of h(y) = int (y - u) u sigma'''(z + u) du, and h'' = y sigma'''(z + y) changes its sign once.
 
     Args:
         activation: sigma.
@@ -297,7 +298,7 @@ class _At:
         return torch.maximum(least - loose_below, low), torch.minimum(most + loose_above, high)
 
     def _turned(self, there: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, ...]:
-        """The range of the curvature from z to `there`, and how little the ends of K say of it: nothing, or all."""
+        """The range of the curvature from z to `there`, and where the ends of K say nothing of it."""
         left, right = torch.minimum(self.z, there), torch.maximum(self.z, there)
         count = torch.zeros_like(there)
         least, most = low, high

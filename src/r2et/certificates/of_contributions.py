@@ -152,8 +152,8 @@ class Proofs:
         apart = (said - values).abs().amax()
         if not bool(apart <= 1e-6 * size):
             raise ModelError(
-                f"{type(self.reading.model).__name__} has contributions {said[0].tolist()} where its layers, one by "
-                f'one, give {values[0].tolist()}: it depends on more than they show; use method="smoothing"'
+                f"{type(self.reading.model).__name__} has contributions {said[0].tolist()} where its layers, one "
+                f'by one, give {values[0].tolist()}: it depends on more than they show; use method="smoothing"'
             )
 
 

@@ -60,8 +60,8 @@ def why_uncertified(explainer: Explainer, x: Tensor) -> str | None:
         return why_not(explainer, x)
     if explainer.score == "probability":
         return (
-            "Contributions add up differences of scores, and those of the probability are no sums over neurons: ask "
-            "for Contributions(score='log-odds')"
+            "Contributions add up differences of scores, and those of the probability are no sums over neurons: "
+            "ask for Contributions(score='log-odds')"
         )
     return None
 

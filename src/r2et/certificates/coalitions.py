@@ -9,8 +9,8 @@ z + y,
 
 lies in an interval, and sigma(z + y) between the two parabolas with its ends as second derivatives. So each
 functional has a quadratic function below it on the whole ball, with its own value and slope at x: what it is at
-least is a trust-region problem in the numbers that move. Rows of the background move alike: their intervals are one,
-the mean of them.
+least is a trust-region problem in the numbers that move. Rows of the background move alike: of their intervals the
+mean counts.
 """
 
 from dataclasses import dataclass
@@ -244,7 +244,7 @@ def curvatures(activation: EnclosedActivation, z: Tensor, ends: Tensor) -> tuple
     """The range of K(y), the average of sigma'' between z and z + y, over |y| <= ends.
 
     K is monotone in y where sigma'' is. Where sigma'' has one peak K has at most one, and is smallest at an end:
-    K'(y) has the sign of h(y) = int (y - u) u sigma'''(z + u) du, and h'' = y sigma'''(z + y) changes its sign once.
+    K'(y) has the sign of h(y) = int (y - u) u sigma'''(z + u) du, and h'' = y sigma'''(z + y) changes sign once.
 
     Args:
         activation: sigma.

@@ -255,7 +255,7 @@ def curvatures(activation: EnclosedActivation, z: Tensor, ends: Tensor) -> tuple
     >>> at, ends = torch.tensor([[3.0, 0.0]], dtype=torch.float64), torch.ones(1, 2, dtype=torch.float64)
     >>> low, high = curvatures(Softplus(), at, ends)
     >>> (low * 1000).round().tolist(), (high * 1000).round().tolist()
-    ([[34.0, 240.0]], [[61.0, 250.0]])
+    ([[34.0, 240.0]], [[62.0, 250.0]])
     """
     if not isinstance(activation, Smooth):
         return activation.curvature(z - ends, z + ends)

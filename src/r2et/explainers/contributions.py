@@ -92,7 +92,24 @@ class Contributions(ByColumns):
     @property
     def permutations(self) -> Tensor:
         """Orders in which columns are put into a row, int64 (permutations, columns)."""
-        return _coalitions(len(self.columns), self.pairs, self.seed).orders
+        return self.coalitions.orders
+
+    @property
+    def coalitions(self) -> "Coalitions":
+        """The sets of columns whose values make up contributions, and how."""
+        return _coalitions(len(self.columns), self.pairs, self.seed)
+
+    def never(self, x: Tensor) -> Tensor:
+        """Which discrete columns of rows x (N, n) are as in all of the background, bool (N, columns).
+
+        Putting such a column in changes nothing, whatever the model and the numbers: its contribution is zero.
+        """
+        rows = self.background.tensor.to(x)
+        differs = (x != rows[0]) | (rows != rows[0]).any(0)
+        owner = self.columns.owner.to(x.device)
+        count = x.new_zeros(len(x), len(self.columns)).index_add(1, owner, differs.to(x))
+        numbers = torch.tensor([kind == "number" for kind in self.columns.kinds], device=x.device)
+        return (count == 0) & ~numbers
 
     def attribute(
         self,
@@ -113,9 +130,12 @@ class Contributions(ByColumns):
                 parts = model.parts(x)
                 classes = parts.shape[1]
                 if classes == 2 or self.score == "logit":
-                    return self._read_off(parts - model.parts(background).mean(0), target)
+                    values = self._read_off(parts - model.parts(background).mean(0), target)
+                    return values.masked_fill(self.never(x), 0.0)
             logits = model(x) if logits is None else logits
-            return self._sampled(model, x, target, logits, background)
+            values = self._sampled(model, x, target, logits, background)
+            # rounding would put a column on the list that says nothing
+            return values.masked_fill(self.never(x), 0.0)
 
     def _read_off(self, parts: Tensor, target: Tensor) -> Tensor:
         """Contributions (N, columns) from what each feature adds to each logit, (N, C, n)."""
@@ -162,7 +182,7 @@ class Contributions(ByColumns):
         return scores.reshape(len(x), len(sets), len(background)).mean(2)
 
 
-class _Coalitions(NamedTuple):
+class Coalitions(NamedTuple):
     """The sets of columns that permutations pass through.
 
     Attributes:
@@ -177,7 +197,7 @@ class _Coalitions(NamedTuple):
 
 
 @lru_cache(maxsize=32)
-def _coalitions(columns: int, pairs: int, seed: int) -> _Coalitions:
+def _coalitions(columns: int, pairs: int, seed: int) -> Coalitions:
     if math.factorial(min(columns, 20)) <= 2 * pairs:
         orders = np.array(list(itertools.permutations(range(columns))), dtype=np.int64)
     else:
@@ -193,4 +213,4 @@ def _coalitions(columns: int, pairs: int, seed: int) -> _Coalitions:
     for order, sets in zip(orders, which, strict=True):
         np.add.at(weights, (sets[1:], order), 1 / len(orders))
         np.add.at(weights, (sets[:-1], order), -1 / len(orders))
-    return _Coalitions(torch.from_numpy(orders), torch.from_numpy(members), torch.from_numpy(weights))
+    return Coalitions(torch.from_numpy(orders), torch.from_numpy(members), torch.from_numpy(weights))

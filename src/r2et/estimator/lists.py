@@ -12,6 +12,7 @@ from r2et import ranking
 from r2et.certificates import certify
 from r2et.domain import Domain
 from r2et.enclosure.problems import why_not
+from r2et.estimator.holding import MISSING
 from r2et.explainers import Explainer
 from r2et.individuality import Individuality
 
@@ -65,7 +66,7 @@ def _radii(model: nn.Module, x: Tensor, k: int, *, explainer: Explainer, domain:
 
 
 def own_values(frame: pd.DataFrame, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> list[str]:
-    """The values of a frame at places (M,), as text: whole numbers without a fraction.
+    """The values of a frame at places (M,), as text: whole numbers without a fraction, or "missing".
 
     >>> frame = pd.DataFrame({"age": [30.0, 41.5], "job": ["cook", "nurse"]})
     >>> own_values(frame, np.array([0, 1]), np.array([0, 1]))
@@ -76,4 +77,6 @@ def own_values(frame: pd.DataFrame, rows: NDArray[np.int64], columns: NDArray[np
 
 
 def _as_text(value: Any) -> str:
+    if pd.isna(value):
+        return MISSING
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

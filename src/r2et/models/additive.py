@@ -115,11 +115,16 @@ class Additive(nn.Module):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = cls(columns.n, classes, numeric=numeric, groups=groups, units=units, beta=beta)
-        with torch.no_grad():
-            knots = [_knots(x[:, feature].detach().double().cpu(), units) for feature in numeric]
-            if knots:
-                model.shift.copy_(-model.steepness * torch.stack(knots))
+        model.place_knots(x)
         return model.to(x.device)
+
+    def place_knots(self, x: Tensor) -> None:
+        """Let the units bend where rows x (N, n) are, as in `from_rows`: before training."""
+        units = self.steepness.shape[1]
+        knots = [_knots(x[:, feature].detach().double().cpu(), units) for feature in self.numeric]
+        if knots:
+            with torch.no_grad():
+                self.shift.copy_(-self.steepness * torch.stack(knots).to(self.steepness))
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits (N, classes)."""

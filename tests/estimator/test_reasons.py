@@ -148,9 +148,9 @@ def test_seven_classes_toward_any_of_them():
 
 
 def test_nothing_speaks_for_the_class():
-    """One column that always speaks against: the list is empty, and the row is not lost."""
+    """A row whose only other column says nothing: the list is empty, and the row is not lost."""
     drawn = np.random.default_rng(0)
-    x = pd.DataFrame({"a": drawn.normal(size=120), "b": np.zeros(120)})
+    x = pd.DataFrame({"a": drawn.normal(size=120), "b": np.repeat(["only"], 120)})
     y = (x["a"] > 0).astype(int).to_numpy()
     model = StableClassifier(k=1, method="linear", epochs=30, random_state=0).fit(x, y)
     ends = x.iloc[[int(x["a"].argmax()), int(x["a"].argmin())]]

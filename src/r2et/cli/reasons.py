@@ -100,7 +100,7 @@ def _told(summary: "Summary", output: Path, n: int, toward: str | None) -> list[
     told = [f"{summary.reasons:,} reasons of {summary.rows:,} rows, at most {n} for each, are in {output}."]
     if summary.without_reasons:
         told.append(
-            f"Without a reason, because no column that may be named speaks for {goal}: {summary.without_reasons:,}, "
+            f"Without a reason, because nothing that may be named speaks for {goal}: {summary.without_reasons:,}, "
             f"{_rows(summary.first_without, summary.without_reasons)}."
         )
     if summary.not_explained:

@@ -131,6 +131,7 @@ def join(parts: Sequence[Bracket]) -> Bracket:
 def join_certificates(parts: Sequence[Certificate]) -> Certificate:
     """One certificate of all rows; all are of one method."""
     first = parts[0]
+    lengths = [part.lengths for part in parts if part.lengths is not None]
     return Certificate(
         limits=torch.cat([part.limits for part in parts]),
         method=first.method,
@@ -139,4 +140,5 @@ def join_certificates(parts: Sequence[Certificate]) -> Certificate:
         assumptions=first.assumptions,
         reasons=first.reasons,
         methods=first.methods,
+        lengths=torch.cat(lengths) if lengths else None,
     )

@@ -33,6 +33,8 @@ class Certificate:
         reasons: for every other method why it does not apply or was not chosen.
         top: the certified set, most salient first, int64 (N, k).
         details: what else a method has to tell, by name, each (N, ...).
+        lengths: names on each list, int64 (N,), where lists may have fewer than k; None = all have k. `top` is -1
+            beyond them, and limits count what leaves the list or comes to it, whichever is more.
 
     >>> certificate = Certificate(torch.tensor([[0.5, 1.0]]), "deterministic", "Gradient of the log-odds")
     >>> certificate.radius
@@ -51,6 +53,7 @@ class Certificate:
     details: dict[str, Tensor] = field(default_factory=dict, repr=False)
     methods: tuple[str, ...] = ()
     radii: tuple[float, ...] | None = None
+    lengths: Tensor | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.limits, Tensor) or self.limits.ndim != 2 or not self.limits.is_floating_point():
@@ -87,7 +90,11 @@ class Certificate:
         if (at < 0).any() or at.isnan().any():
             raise InputError(f"radius must not be negative, got {radius}")
         displaced = (self.limits <= at.reshape(-1, 1)).sum(1)
-        return 1 - displaced.to(self.limits.dtype) / self.k
+        if self.lengths is None:
+            return 1 - displaced.to(self.limits.dtype) / self.k
+        # the longer list has at least as many names as this one, and all but the displaced are on both
+        names = self.lengths.to(self.limits).clamp_min(1)
+        return (1 - displaced / names).clamp_min(0)
 
     def to_frame(self) -> "pd.DataFrame":
         """One row for each input: its radius, and for m = 1, ..., k - 1 the radius that displaces at most m."""
@@ -110,6 +117,7 @@ class Certificate:
             "sound": self.sound,
             "k": self.k,
             "radius": [_finite(value) for value in self.radius.tolist()],
+            "lengths": None if self.lengths is None else self.lengths.tolist(),
             "limits": [[_finite(value) for value in row] for row in self.limits.tolist()],
             "assumptions": list(self.assumptions),
             "reasons": dict(self.reasons),

@@ -13,15 +13,16 @@ from r2et.certificates.deterministic import order_radii, other_classes
 from r2et.certificates.dual import why_not_dual
 from r2et.certificates.exchange import refuted_at
 from r2et.certificates.first_order import estimate
+from r2et.certificates.of_contributions import Proofs, why_not_expanded, why_unproven
 from r2et.certificates.quadratic import why_not_quadratic
 from r2et.certificates.smoothing import Smoothing, count_within
 from r2et.domain import Domain, Reach, Threat, under_threat
 from r2et.enclosure.additive import why_not_additive
 from r2et.enclosure.network import Network
-from r2et.enclosure.problems import Problem, Reading, why_not
+from r2et.enclosure.problems import Problem, Reading, why_uncertified
 from r2et.enclosure.size import Size
 from r2et.errors import InputError, ModelError
-from r2et.explainers import ColumnEffects, Explainer, Gradient, SmoothGrad
+from r2et.explainers import ColumnEffects, Contributions, Explainer, Gradient, SmoothGrad
 from r2et.numerics.checks import check_inputs, check_logits
 from r2et.numerics.preflight import check_module, dtype_mismatch, measuring
 from r2et.numerics.values import check_choice, check_chunk_size, check_count, check_flag, check_kind, check_radii
@@ -213,12 +214,9 @@ def _enclosed(
     progress: bool,
     points: Tensor | None,
 ) -> Certificate:
-    obstacle = why_not(explainer, x)
+    obstacle = why_uncertified(explainer, x)
     if obstacle is not None:
-        raise InputError(
-            f'no sound certificate for {explainer!r}: {obstacle}. method="smoothing" certifies the frequencies '
-            "of its top features under noise instead"
-        )
+        raise _unproven(explainer, obstacle)
     mismatch = dtype_mismatch(model, x)
     if mismatch is not None:
         raise InputError(mismatch)
@@ -227,6 +225,20 @@ def _enclosed(
     check_logits(logits, len(x))
     target = checked_target(target, logits)
     reading = Reading.of(model, x, explainer, reach.movable)
+    if isinstance(explainer, Contributions):
+        return _of_contributions(
+            reading,
+            x,
+            k,
+            explainer=explainer,
+            reach=reach,
+            method=method,
+            target=target,
+            prediction=prediction,
+            radii=radii,
+            chunk_size=chunk_size,
+            progress=progress,
+        )
     not_additive = why_not_additive(reading.network, reading.explainer, logits.shape[1])
     family, reasons = _choose(reading.network, method, not_additive)
     Size.of(reading.network, reading.explainer, k, additive=family == "additive").check()
@@ -267,6 +279,67 @@ def _enclosed(
         reasons=reasons,
         top=torch.cat(tops),
         details={"prediction": torch.cat(held)} if prediction else {},
+    )
+
+
+def _of_contributions(
+    reading: Reading,
+    x: Tensor,
+    k: int,
+    *,
+    explainer: Contributions,
+    reach: Reach,
+    method: Method,
+    target: Tensor,
+    prediction: bool,
+    radii: Sequence[float] | None,
+    chunk_size: int | None,
+    progress: bool,
+) -> Certificate:
+    """Lists by contributions: exact for sums over columns, else sets of columns to second order."""
+    network, classes = reading.network, len(reading.network.logits.bias)
+    obstacle = why_unproven(network, explainer, classes)
+    if obstacle is not None:
+        raise _unproven(explainer, obstacle)
+    not_additive = why_not_additive(network, explainer, classes)
+    family, reasons = _choose(network, method, not_additive)
+    expanded = why_not_expanded(network)
+    if family != "additive" and (expanded is not None or method not in ("auto", family, "quadratic")):
+        raise InputError(
+            f'method="{method}" does not apply to contributions: '
+            f'{expanded or "their sums over sets of columns are expanded"}; use "auto" or "quadratic"'
+        )
+    Size.of(network, explainer, k, additive=family == "additive").check()
+    proofs = Proofs(reading, k, additive=family == "additive", radii=radii)
+    parts, held = [], []
+    with progress_bar("certify", len(x), progress) as advance, torch.no_grad():
+        for part in proofs.chunks(x, target, chunk_size):
+            if prediction:
+                flat = x[part.rows].detach().double().flatten(1)
+                above = other_classes(part.logits.argmax(1), classes)
+                held.append(order_radii(network, flat, part.logits, above))
+            parts.append(part)
+            advance(len(part.limits))
+    limits = torch.cat([part.limits for part in parts])
+    if prediction:
+        limits = torch.minimum(limits, torch.cat(held).unsqueeze(1))
+    return Certificate(
+        limits=limits,
+        method=family if method == "auto" else method,
+        methods=(family if family == "additive" else "quadratic",),
+        explanation=_explained_by(explainer),
+        assumptions=_assumptions(explainer, reach, prediction=prediction),
+        reasons=reasons,
+        top=torch.cat([part.top for part in parts]),
+        lengths=torch.cat([part.lengths for part in parts]) if explainer.positive else None,
+        details={"prediction": torch.cat(held)} if prediction else {},
+    )
+
+
+def _unproven(explainer: Explainer, why: str) -> InputError:
+    return InputError(
+        f'no sound certificate for {explainer!r}: {why}. method="smoothing" certifies the frequencies '
+        "of its top features under noise instead"
     )
 
 
@@ -339,6 +412,13 @@ def _explained_by(explainer: Explainer) -> str:
     order = "signed value" if explainer.reduce == "signed" else "magnitude"
     if isinstance(explainer, ColumnEffects):
         return f"the effects of {len(explainer.columns)} columns on the {explainer.score}, by {order}"
+    if isinstance(explainer, Contributions):
+        order = "signed value, positive ones alone" if explainer.positive else order
+        return (
+            f"the contributions of {len(explainer.columns)} columns to the {explainer.score}, beside a background "
+            f"of {len(explainer.background)} rows (sha256 {explainer.background.sha256[:8]}), by {order}"
+            + (f", without {', '.join(explainer.exclude)}" if explainer.exclude else "")
+        )
     same = " (the log-odds rank in the same way)" if explainer.score == "probability" else ""
     return f"the {name} of the {explainer.score}{same}, by {order}"
 

@@ -14,7 +14,7 @@ from r2et.enclosure.network import Network
 from r2et.enclosure.reading import extract
 from r2et.enclosure.size import Size
 from r2et.errors import ModelError
-from r2et.explainers import ColumnEffects, Explainer, Gradient, GradientTimesInput, SmoothGrad
+from r2et.explainers import ColumnEffects, Contributions, Explainer, Gradient, GradientTimesInput, SmoothGrad
 from r2et.numerics.autograd import forward, written_backwards
 from r2et.numerics.memory import at_once
 from r2et.numerics.modes import copied
@@ -48,6 +48,21 @@ def why_not(explainer: Explainer, x: Tensor) -> str | None:
         )
     if type(explainer) in (SmoothGrad, ColumnEffects) and explainer.score == "margin":
         return f"the runner-up class may differ between the points of {name}: ask for score='log-odds'"
+    return None
+
+
+def why_uncertified(explainer: Explainer, x: Tensor) -> str | None:
+    """Why no certificate but smoothing is about this explanation, whatever the network; None if there may be one.
+
+    Contributions have certificates of their own, which do not enclose derivatives.
+    """
+    if type(explainer) is not Contributions:
+        return why_not(explainer, x)
+    if explainer.score == "probability":
+        return (
+            "Contributions add up differences of scores, and those of the probability are no sums over neurons: ask "
+            "for Contributions(score='log-odds')"
+        )
     return None
 
 
@@ -92,7 +107,7 @@ class Reading:
             parameter.requires_grad_(False)
         network = extract(exact, x.shape[1:])
         _check_backward(exact, x)
-        if isinstance(explainer, ColumnEffects):
+        if isinstance(explainer, ColumnEffects | Contributions):
             # between two values of a discrete column there is no row to compare
             numbers = explainer.columns.continuous.to(x.device)
             movable = numbers if movable is None else numbers & movable.to(x.device)
@@ -182,6 +197,10 @@ class Reading:
                 f"{float(attributions.values[row, feature]):.6g}, its layers, one by one, "
                 f'{float(read[row, feature]):.6g}: its backward pass is another one; use method="smoothing"'
             )
+
+    def checked_logits(self, x: Tensor) -> Tensor:
+        """Logits (N, C) as the enclosures see them, after a check that the model has the same."""
+        return self._checked_logits(x)[0]
 
     def _checked_logits(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Logits as the enclosures see them and as the model has them, after a check that both agree."""

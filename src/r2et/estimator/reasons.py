@@ -1,7 +1,7 @@
 """Reasons: the columns that speak most for a class, with the person's own values, and how far they hold."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,6 @@ from torch import Tensor
 from r2et import ranking
 from r2et.certificates import certify
 from r2et.columns import Columns
-from r2et.enclosure.problems import why_not
 from r2et.errors import InputError
 from r2et.estimator.holding import holding_in_words
 from r2et.estimator.lists import own_values
@@ -158,20 +157,19 @@ def _proof(fitted: "StableClassifier", x: Tensor, lists: _Lists, wanted: Wanted)
     nothing = torch.full((len(x),), torch.nan, dtype=torch.float64)
     if not wanted.proven:
         return _Proof(nothing, None, "not asked for (proven=False)")
-    if wanted.exclude:
-        return _Proof(nothing, None, "a certificate is about lists of all columns, and some are excluded here")
-    told = why_not(explainer, x)
-    if told is not None:
-        return _Proof(nothing, None, told)
     n = lists.contributions.shape[1]
     k = min(wanted.n, n - 1)
+    names = fitted.encoding_.column_names
+    explainer = replace(explainer, exclude=tuple(names[i] for i in wanted.exclude))
     try:
         certificate = certify(fitted.model_, x, k, explainer=explainer, domain=fitted.domain_, target=lists.target)
     except InputError as error:  # this network has no certificate of contributions
         return _Proof(nothing, None, str(error))
     count = torch.bincount(lists.row, minlength=len(x))
     # of all columns that speak for a class, one less than all are proven: whether the last one joins is not
-    unsure = (count >= n - 1) if wanted.n >= n else torch.zeros_like(count, dtype=torch.bool)
+    unsure = (
+        (count >= n - 1) if wanted.n >= n and not wanted.exclude else torch.zeros_like(count, dtype=torch.bool)
+    )
     return _Proof(certificate.radius.masked_fill(unsure, torch.nan), certificate.method, None)
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, Protocol, cast
@@ -17,7 +18,7 @@ from r2et.explainers.background import Background
 from r2et.explainers.by_columns import ByColumns
 from r2et.explainers.explainer import EXPLAINERS, Reduce
 from r2et.numerics.memory import VALUES, at_once
-from r2et.numerics.values import check_kind, is_whole, quoted
+from r2et.numerics.values import check_choice, check_kind, check_names, is_whole, quoted
 from r2et.scores import Score, score
 
 #: values that a model keeps of each feature of a row while it takes itself apart
@@ -59,6 +60,8 @@ class Contributions(ByColumns):
         seed: of the permutations.
         reduce: "signed" lists the columns that add most to the score, and only those that add anything: a list
             may be shorter than k. "abs" ranks them by magnitude.
+        exclude: names of columns that no list may name. The model still uses them, and what the others contribute
+            is the same; they have 0.
 
     >>> from r2et.columns import Columns
     >>> columns = Columns(("age", "job"), ((0,), (1, 2)), ("number", "category"), ((), (0.25, 0.75)))
@@ -73,6 +76,7 @@ class Contributions(ByColumns):
     pairs: int = 8
     seed: int = 0
     reduce: Reduce = "signed"
+    exclude: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -80,6 +84,9 @@ class Contributions(ByColumns):
         for name, value, least in (("pairs", self.pairs, 1), ("seed", self.seed, 0)):
             if not is_whole(value) or value < least:
                 raise InputError(f"{name} must be a whole number of at least {least}, got {name}={quoted(value)}")
+        object.__setattr__(self, "exclude", check_names("exclude", self.exclude))
+        for name in self.exclude:
+            check_choice("column in exclude", name, self.columns.names)
         try:
             check_rows_exist(self.background.tensor, self.columns)
         except InputError as error:
@@ -93,7 +100,30 @@ class Contributions(ByColumns):
     @property
     def permutations(self) -> Tensor:
         """Orders in which columns are put into a row, int64 (permutations, columns)."""
-        return _coalitions(len(self.columns), self.pairs, self.seed).orders
+        return self.coalitions.orders
+
+    @property
+    def coalitions(self) -> "Coalitions":
+        """The sets of columns whose values make up contributions, and how."""
+        return _coalitions(len(self.columns), self.pairs, self.seed)
+
+    def never(self, x: Tensor) -> Tensor:
+        """Which columns are on no list of rows x (N, n), bool (N, columns).
+
+        Those that are excluded, and discrete ones that are as in all of the background: putting such a column in
+        changes nothing, whatever the model and the numbers, and its contribution is zero.
+        """
+        rows = self.background.tensor.to(x)
+        differs = (x != rows[0]) | (rows != rows[0]).any(0)
+        owner = self.columns.owner.to(x.device)
+        count = x.new_zeros(len(x), len(self.columns)).index_add(1, owner, differs.to(x))
+        numbers = torch.tensor([kind == "number" for kind in self.columns.kinds], device=x.device)
+        return ((count == 0) & ~numbers) | self.left_out.to(x.device)
+
+    @property
+    def left_out(self) -> Tensor:
+        """Which columns are excluded, bool (columns,)."""
+        return torch.tensor([name in self.exclude for name in self.columns.names])
 
     def attribute(
         self,
@@ -113,6 +143,8 @@ class Contributions(ByColumns):
         with torch.set_grad_enabled(create_graph):
             background = self.background.tensor.to(x)
             logits = model(x) if logits is None else logits
+            # rounding would put a column on the list that says nothing
+            never = self.never(x)
             if (own := self._in_parts(model, logits)) is not None:
                 size = at_once(x.shape[1], copies=PARTS)
                 parts = [
@@ -121,10 +153,10 @@ class Contributions(ByColumns):
                 ]
                 result = torch.cat(parts)
                 if self._complete(result, model, target, logits, background):
-                    return result
+                    return result.masked_fill(never, 0.0)
             # those that were handed over may follow discrete columns
             logits = model(x) if create_graph else logits
-            return self._sampled(model, x, target, logits, background)
+            return self._sampled(model, x, target, logits, background).masked_fill(never, 0.0)
 
     def _in_parts(self, model: nn.Module, logits: Tensor) -> InParts | None:
         """The model, where it says that the score is a sum over features."""
@@ -193,7 +225,7 @@ def _by_class(name: Score, logits: Tensor) -> Tensor:
     return torch.stack([score(name, logits, c.expand(len(logits))) for c in classes]).mean(1)
 
 
-class _Coalitions(NamedTuple):
+class Coalitions(NamedTuple):
     """The sets of columns that permutations pass through.
 
     Attributes:
@@ -208,7 +240,7 @@ class _Coalitions(NamedTuple):
 
 
 @lru_cache(maxsize=32)
-def _coalitions(columns: int, pairs: int, seed: int) -> _Coalitions:
+def _coalitions(columns: int, pairs: int, seed: int) -> Coalitions:
     if math.factorial(min(columns, 20)) <= 2 * pairs:
         orders = np.array(list(itertools.permutations(range(columns))), dtype=np.int64)
     else:
@@ -224,4 +256,4 @@ def _coalitions(columns: int, pairs: int, seed: int) -> _Coalitions:
     for order, sets in zip(orders, which, strict=True):
         np.add.at(weights, (sets[1:], order), 1 / len(orders))
         np.add.at(weights, (sets[:-1], order), -1 / len(orders))
-    return _Coalitions(torch.from_numpy(orders), torch.from_numpy(members), torch.from_numpy(weights))
+    return Coalitions(torch.from_numpy(orders), torch.from_numpy(members), torch.from_numpy(weights))

@@ -1,5 +1,7 @@
 """Reasons are true of the person, add up, and speak for the class they are said to speak for."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +9,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import r2et
 from r2et import StableClassifier
 from r2et.errors import InputError
 from r2et.explainers import Background, Contributions
@@ -237,6 +240,119 @@ def test_a_row_with_an_unknown_value_is_told_apart(fitted, frame):
 def test_what_cannot_be_asked_for(fitted, frame, options, message):
     with pytest.raises(InputError, match=message):
         fitted.reasons(frame.head(2), **options)
+
+
+# --- how far it holds -----------------------------------------------------------------------------------------
+
+
+def names_of(told: pd.DataFrame, rows: pd.Index) -> list[frozenset[str]]:
+    named = told.groupby("row")["column"].agg(frozenset)
+    return [named.get(label, frozenset()) for label in rows]
+
+
+def radii_of(told: pd.DataFrame, rows: pd.Index) -> torch.Tensor:
+    return torch.tensor(told.groupby("row")["holds_within"].first().reindex(rows, fill_value=0.0).to_numpy())
+
+
+def moved_by(model: StableClassifier, x: torch.Tensor, radii: torch.Tensor, seed: int) -> torch.Tensor:
+    """Rows whose numbers together are moved by these radii, half of them along one number alone."""
+    drawn = torch.Generator().manual_seed(seed)
+    numbers = model.encoding_.as_columns.continuous
+    steps = torch.randn(x.shape, generator=drawn, dtype=x.dtype) * numbers
+    if seed % 2:
+        steps = steps * torch.nn.functional.one_hot(steps.abs().argmax(1), x.shape[1])
+    return x + steps / steps.norm(dim=1, keepdim=True) * radii[:, None]
+
+
+def names_at(model: StableClassifier, x: torch.Tensor, n: int, exclude: tuple[str, ...]) -> list[frozenset[str]]:
+    """What is named of encoded rows toward "refuse", by hand."""
+    values = model.contributions_(model.model_, x, torch.ones(len(x), dtype=torch.int64)).tolist()
+    names = model.encoding_.column_names
+    kept = [[(v, c) for v, c in zip(own, names, strict=True) if v > 0 and c not in exclude] for own in values]
+    return [frozenset(c for _, c in sorted(own, reverse=True)[:n]) for own in kept]
+
+
+@pytest.mark.parametrize(("n", "exclude"), [(1, ()), (3, ()), (2, ("age",)), (2, ("smokes", "job")), (99, ())])
+def test_no_move_inside_the_radius_changes_a_list(fitted, frame, n, exclude):
+    told = fitted.reasons(frame, n, toward="refuse", exclude=exclude)
+    assert told.attrs["proof"] == {"method": "additive", "why_not": None}
+    x, before, radii = (
+        fitted.encode(frame),
+        names_of(told, frame.index),
+        radii_of(told, frame.index).nan_to_num(0.0),
+    )
+    assert names_at(fitted, x, n, exclude) == before
+    assert (radii > 0).float().mean() > 0.4
+    near = [names_at(fitted, moved_by(fitted, x, 0.999 * radii, seed), n, exclude) for seed in range(40)]
+    assert all(after == before for after in near)
+    # and a little further they do change: the certificate of an additive model is exact
+    far = [names_at(fitted, moved_by(fitted, x, 1.3 * radii, seed), n, exclude) for seed in range(40)]
+    changed = [any(after[i] != before[i] for after in far) for i in range(len(x)) if 0 < radii[i] < 3]
+    assert np.mean(changed) > 0.5
+
+
+@pytest.mark.parametrize("exclude", [(), ("smokes",)])
+def test_a_value_may_move_as_far_as_the_words_say(fitted, frame, exclude):
+    """Both ends, in a frame as a person has it: the same columns are named."""
+    told = fitted.reasons(frame, 3, toward="refuse", exclude=exclude)
+    before = dict(zip(frame.index, names_of(told, frame.index), strict=True))
+    words = re.compile(r"^(\S+) between (\S+) and (\S+), if nothing else changes$")
+    tried = 0
+    for end in (2, 3):
+        other, rows = frame.astype({"age": float}), []
+        for label, said in zip(told["row"], told["holds_within_units"], strict=True):
+            match = words.match(said)
+            if match and label not in rows:
+                other.loc[label, match[1]] = float(match[end])
+                rows.append(label)
+        again = fitted.reasons(other.loc[rows], 3, toward="refuse", exclude=exclude, proven=False)
+        assert names_of(again, rows) == [before[label] for label in rows]
+        tried += len(rows)
+    assert tried > 30
+
+
+def test_discrete_columns_stay_in_words(fitted, frame):
+    told = fitted.reasons(frame, 3, toward="refuse")
+    for column, value, said in zip(told["column"], told["value"], told["holds_within_units"], strict=True):
+        if column in ("job", "smokes", "grade", "owns"):
+            assert said == f"{column} stays {value}"
+
+
+def test_whether_the_last_column_joins_a_list_of_all_is_not_proven(fitted, frame):
+    told = fitted.reasons(frame, 6, toward="refuse")
+    count = told.groupby("row")["column"].transform("size")
+    assert told["holds_within"].isna().tolist() == (count >= 5).tolist()
+    assert (count < 5).any()
+
+
+def test_the_certificate_is_about_the_class_that_is_asked_for(fitted, frame):
+    other = np.where(fitted.predict(frame) == "refuse", "accept", "refuse")
+    for label in fitted.classes_:
+        rows = frame[other == label]
+        target = torch.full((len(rows),), fitted.classes_.tolist().index(label))
+        certificate = r2et.certify(
+            fitted.model_,
+            fitted.encode(rows),
+            2,
+            explainer=fitted.contributions_,
+            domain=fitted.domain_,
+            target=target,
+        )
+        told = fitted.reasons(rows, 2, toward=label)
+        expected = pd.Series(certificate.radius.numpy(), index=rows.index)[told["row"]].to_numpy()
+        np.testing.assert_allclose(told["holds_within"], expected, rtol=1e-9)
+
+
+def test_where_nothing_can_be_proven_it_says_why(frame):
+    model = StableClassifier(**BRIEF, method="vanilla").fit(*mixed())
+    told = model.reasons(frame.head(4), 2)
+    assert told["holds_within"].isna().all()
+    assert (told["holds_within_units"] == "").all()
+    assert told.attrs["proof"]["method"] is None
+    assert "hinges" in told.attrs["proof"]["why_not"]
+    asked = model.reasons(frame.head(4), 2, proven=False)
+    assert asked.attrs["proof"]["why_not"] == "not asked for (proven=False)"
+    pd.testing.assert_frame_equal(asked, told)
 
 
 # --- the background -------------------------------------------------------------------------------------------

@@ -4,10 +4,11 @@
 
 A StableClassifier is trained on a table of 14 columns (eight numbers, four categories, two flags) drawn here. Then
 `r2et.estimator.reasons_file.write_reasons`, what `r2et reasons` calls, reads a CSV of 100,000 further rows and
-writes four reasons of each to another, on one thread: with and without a proof of how far the lists hold. Times
-are without the start of Python; ratios are to the pass through the network alone (`predict_proba` of the same
-rows in memory), which another machine changes less. Memory is the peak of the process above what it holds before
-the rows are read; a tenth of the rows beside it shows that it depends on the chunk, not on the file. Linux only.
+writes four reasons of each to another, on one thread, with and without a proof of how far the lists hold. Times
+are of the processor, without the start of Python; ratios are to the pass through the network alone
+(`predict_proba` of the same rows in memory), which another machine changes less. Memory is the peak of the process
+above what it holds before the rows are read; a tenth of the rows beside it shows that it depends on the chunk, not
+on the file. Linux only.
 """
 
 import argparse
@@ -78,16 +79,16 @@ def measured(name: str, model: str, data: str, output: str) -> dict[str, Any]:
     fitted = r2et.StableClassifier.load(model)
     frame = pd.read_csv(data, nrows=2 * ROWS_AT_ONCE)
     fitted.reasons(frame.head(50), proven=proven)
-    start = time.perf_counter()
+    start = time.process_time()
     fitted.predict_proba(frame)
-    network = (time.perf_counter() - start) / len(frame) * rows
+    network = (time.process_time() - start) / len(frame) * rows
     del frame
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
     before = memory("VmRSS")
-    start = time.perf_counter()
+    start = time.process_time()
     summary = write_reasons(fitted, data, output, 4, toward="bad", proven=proven)
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     return {
         "rows": summary.rows,
         "reasons": summary.reasons,

@@ -9,6 +9,7 @@ import pytest
 from r2et import StableClassifier
 from r2et.estimator import reasons_file
 from tests.estimator.frames import mixed
+from tests.full_disk import no_file_above
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +131,16 @@ def test_what_is_interrupted_leaves_the_old_file(run, folder, tmp_path, monkeypa
     assert found.code == (130 if failure is KeyboardInterrupt else 2)
     assert output.read_text() == "of yesterday"
     assert [path.name for path in tmp_path.iterdir()] == ["r.csv"]
+
+
+@pytest.mark.parametrize("suffix", READ)
+def test_a_full_disk_ends_with_a_sentence(run, folder, tmp_path, suffix):
+    output = tmp_path / f"r{suffix}"
+    with no_file_above(1000):
+        found = run("reasons", folder / "model", "--data", folder / "new.csv", "-o", output, "--no-proof")
+    assert found.code == 2
+    assert found.err == f"error: cannot write {str(output)!r}: File too large\n"
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_file_without_any_reason_is_a_table_too(run, folder, tmp_path, fitted):

@@ -12,7 +12,7 @@ ROUNDING = 1e-9
 MISSING = "missing"
 
 
-def holding_in_words(column: Column, text: str, encoded: float, radius: float) -> str:
+def holding_in_words(column: Column, text: str, encoded: float, proven: tuple[float, float]) -> str:
     """Between which values a column's value alone may move; "" where nothing is proven.
 
     Ends are rounded inwards, and lie inside the range that was seen in fit: beyond it nobody has such a value.
@@ -21,33 +21,33 @@ def holding_in_words(column: Column, text: str, encoded: float, radius: float) -
         column: how it is encoded.
         text: the row's own value.
         encoded: the same, as the network sees it.
-        radius: the list stays the same while the encoded numbers of the row move by less than this.
+        proven: between these values, as the network sees them, the list stays the same; NaN where none are known.
+            Infinite ends are where the range that was seen ends.
 
     >>> income = NumberColumn("income", mean=2000.0, scale=500.0, lower=-3.0, upper=4.0, whole=True)
-    >>> holding_in_words(income, "1870", -0.26, 0.3)
-    'income between 1720 and 2020, if nothing else changes'
-    >>> holding_in_words(income, "1870", -0.26, 0.0001)
+    >>> holding_in_words(income, "1870", -0.26, (-0.56, 0.04))
+    'income between 1721 and 2019, if nothing else changes'
+    >>> holding_in_words(income, "1870", -0.26, (-0.2601, -0.2599))
     'income stays 1870'
     """
-    if not radius > 0:
+    if not proven[0] < encoded < proven[1]:
         return ""
     stays = f"{column.name} stays {text}"
     if not isinstance(column, NumberColumn) or text == MISSING:
         return stays
     # differences of large numbers lose digits
-    reach = radius * (1 - ROUNDING) - 1e-14 * (abs(encoded) + abs(column.mean) / column.scale)
-    lower, upper = (
-        max(encoded - reach, min(column.lower, encoded)),
-        min(encoded + reach, max(column.upper, encoded)),
-    )
+    lost = 1e-14 * (abs(encoded) + abs(column.mean) / column.scale)
+    least = encoded - (encoded - proven[0]) * (1 - ROUNDING) + lost
+    most = encoded + (proven[1] - encoded) * (1 - ROUNDING) - lost
+    lower, upper = max(least, min(column.lower, encoded)), min(most, max(column.upper, encoded))
     width = (upper - lower) * column.scale
     if not width > ROUNDING * abs(column.mean):
         return stays
     exponent = math.floor(math.log10(width)) - DIGITS + 1
     exponent = max(0, exponent) if column.whole else exponent
     value = encoded * column.scale + column.mean
-    low = -_below(-_own(column, encoded - reach), -_own(column, min(column.lower, encoded)), exponent)
-    high = _below(_own(column, encoded + reach), _own(column, max(column.upper, encoded)), exponent)
+    low = -_below(-_own(column, least), -_own(column, min(column.lower, encoded)), exponent)
+    high = _below(_own(column, most), _own(column, max(column.upper, encoded)), exponent)
     lowest = _as_text(low, exponent) if low < value else text
     highest = _as_text(high, exponent) if high > value else text
     return stays if lowest == highest else f"{column.name} between {lowest} and {highest}, if nothing else changes"

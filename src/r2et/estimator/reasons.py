@@ -17,6 +17,7 @@ from r2et.errors import InputError
 from r2et.estimator.holding import holding_in_words
 from r2et.estimator.lists import own_values
 from r2et.estimator.phrases import checked_phrases, sentences
+from r2et.estimator.ranges import alone, why_not_alone
 from r2et.numerics.values import check_count, check_flag, check_names, quoted, suggestion
 
 if TYPE_CHECKING:
@@ -90,11 +91,19 @@ class _Lists(NamedTuple):
 
 
 class _Proof(NamedTuple):
-    """Radii (N,), NaN where nothing is proven; the method, and else why there is none."""
+    """What is proven of N lists.
+
+    Attributes:
+        radius: (N,), NaN where nothing is proven.
+        method: of the proof.
+        why_not: nothing is proven, where it is so.
+        alone: between which values each number may move alone, (N, columns) each; None = that is not known.
+    """
 
     radius: Tensor
     method: str | None
     why_not: str | None
+    alone: tuple[Tensor, Tensor] | None = None
 
 
 def reasons_of(fitted: "StableClassifier", x: Tensor, frame: pd.DataFrame, wanted: Wanted) -> pd.DataFrame:
@@ -170,7 +179,21 @@ def _proof(fitted: "StableClassifier", x: Tensor, lists: _Lists, wanted: Wanted)
     unsure = (
         (count >= n - 1) if wanted.n >= n and not wanted.exclude else torch.zeros_like(count, dtype=torch.bool)
     )
-    return _Proof(certificate.radius.masked_fill(unsure, torch.nan), certificate.method, None)
+    further = None
+    if why_not_alone(fitted.model_, len(fitted.classes_)) is None:
+        listed = torch.zeros_like(lists.contributions, dtype=torch.bool)
+        listed[lists.row, lists.column] = True
+        kept = lists.contributions.masked_fill(explainer.left_out, 0.0)
+        further = alone(
+            fitted.model_,
+            x,
+            kept,
+            listed,
+            target=lists.target,
+            columns=explainer.columns,
+            domain=fitted.domain_,
+        )
+    return _Proof(certificate.radius.masked_fill(unsure, torch.nan), certificate.method, None, further)
 
 
 def _table(
@@ -191,7 +214,7 @@ def _table(
             "contribution": lists.contributions[lists.row, lists.column].double().numpy(),
             "direction": "speaks for " + toward if len(toward) else toward,
             "holds_within": radius,
-            "holds_within_units": _in_units(fitted, x, lists, values, radius),
+            "holds_within_units": _in_units(fitted, x, lists, values, proof),
             "text": sentences(names, values, toward, wanted.phrases),
         }
     )
@@ -202,14 +225,21 @@ def _in_units(
     x: Tensor,
     lists: _Lists,
     values: NDArray[np.object_],
-    radius: NDArray[np.float64],
+    proof: _Proof,
 ) -> NDArray[np.object_]:
     """How far the value of each reason may move alone, in words (M,)."""
     first = torch.tensor([features[0] for features in fitted.encoding_.as_columns.features])
-    encoded = x[lists.row, first[lists.column]].tolist()
+    encoded, radius = x[lists.row, first[lists.column]], proof.radius[lists.row]
+    # what may be moved together with others may be moved alone
+    lower, upper = encoded - radius, encoded + radius
+    if proof.alone is not None:
+        further = [ends[lists.row, lists.column] for ends in proof.alone]
+        lower, upper = torch.fmin(lower, further[0]), torch.fmax(upper, further[1])
     told = [
-        holding_in_words(fitted.encoding_.columns[c], text, at, reach)
-        for c, text, at, reach in zip(lists.column.tolist(), values, encoded, radius.tolist(), strict=True)
+        holding_in_words(fitted.encoding_.columns[c], text, at, (least, most))
+        for c, text, at, least, most in zip(
+            lists.column.tolist(), values, encoded.tolist(), lower.tolist(), upper.tolist(), strict=True
+        )
     ]
     return np.array(told, dtype=object)
 

@@ -103,11 +103,13 @@ def write_reasons(
     """
     check_output(source, output)
     summary = Summary()
+    # a network of layers takes so much longer that a bar would stand still
+    size = ROWS_AT_ONCE if callable(getattr(fitted.model_, "parts", None)) else max(1, ROWS_AT_ONCE // 20)
     with writing(output) as file, _SINKS[_suffix(output)](file) as sink:
         for chunk in read_chunks(source, _texts(fitted)):
             known = _columns_of_model(fitted, chunk, summary)
-            for start in range(0, len(known), ROWS_AT_ONCE):
-                part = known.iloc[start : start + ROWS_AT_ONCE]
+            for start in range(0, len(known), size):
+                part = known.iloc[start : start + size]
                 with warnings.catch_warnings():
                     # they are counted instead: a note for every chunk is noise
                     warnings.filterwarnings("ignore", message=".*were not there in fit", category=UserWarning)

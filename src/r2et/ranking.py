@@ -52,6 +52,18 @@ def list_precision(list_a: Tensor, list_b: Tensor, dtype: torch.dtype = torch.fl
     return torch.where(longer == 0, 1.0, both / longer.clamp_min(1).to(dtype))
 
 
+def with_blanks(scores: Tensor, k: int) -> Tensor:
+    """Scores (..., n) behind k zeros, (..., k + n): their top k are the places of a list of positive scores.
+
+    A zero among them is an empty place: of equal scores the first one ranks higher, so that a score of 0 is not
+    named. Two lists are the same exactly where the top k are, and P@k is 1 - names lost / the longer list.
+
+    >>> top_k_mask(with_blanks(torch.tensor([3.0, -1.0, 0.0, 2.0]), k=3), k=3)
+    tensor([ True, False, False,  True, False, False,  True])
+    """
+    return torch.cat([scores.new_zeros(*scores.shape[:-1], k), scores], dim=-1)
+
+
 def _check_values(scores: Tensor, name: str = "scores") -> None:
     """Scores that can be ranked: a tensor (..., n) of real numbers, none of them NaN."""
     _check_kind(scores, name)

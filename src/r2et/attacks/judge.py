@@ -27,7 +27,8 @@ class Evaluation:
     Attributes:
         x: the iterates (N, *features); require gradients if the explanation is to be differentiated.
         logits: (N, C).
-        scores: the judged explanation (N, ..., n).
+        scores: the judged explanation (N, ..., n); where lists may have fewer than k names, behind k zeros, which
+            are empty places (`r2et.ranking.with_blanks`).
         weakest: its salient features from the weakest on, see `Judge.boundary`.
         strongest: its other features from the strongest on.
         precision: (N,), the mean over both inputs of a pair.
@@ -102,16 +103,16 @@ class Judge:
             create_graph: make the scores differentiable by the `x` of the evaluation.
         """
         self._check_iterates(x)
-        task, explainer, k = self.task, self.task.attack.explainer, self.task.attack.k
+        task, explainer = self.task, self.task.attack.explainer
         x = task.rounded(x.detach())
         point, logits = forward(task.model, x)
         with torch.enable_grad():
             attributions = explainer.attribute(
                 task.model, point, task.target, create_graph=create_graph, logits=logits
             )
-            scores = explainer.flatten(attributions)
+            scores = task.ranked(attributions)
         boundary = self.boundary(scores.detach())
-        overlap = 1 - self.lost(scores.detach(), boundary).to(scores.dtype) / k
+        overlap = self._overlap(scores.detach(), boundary)
         precision, lowest = (overlap.mean(1), overlap.amin(1)) if overlap.ndim > 1 else (overlap, overlap)
         kept = self.unchanged(x, logits)
         if task.attack.keep == "any":
@@ -133,8 +134,9 @@ class Judge:
     def boundary(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         """The salient features from the weakest on, and the others from the strongest on, as far as they can meet.
 
-        Of explanations (N, ..., n): feature numbers, int64 (N, ..., min(k, n - k)) each. Ties are ordered as in a
-        ranking, the smaller number first.
+        Of ranked scores (N, ..., n): their numbers, int64 (N, ..., min(k, n - k)) each. Ties are ordered as in a
+        ranking, the smaller number first. Where the clean list has empty places, what changes it is a name that
+        falls to 0 or another that rises above: names are paired with empty places, the nearest to 0 first.
         """
         salient, contenders, k = self.task.salient, self.task.contenders, self.task.attack.k
         pairs = min(k, scores.shape[-1] - k)
@@ -144,12 +146,26 @@ class Judge:
             first = outside.sort(dim=-1, descending=True, stable=True).indices[..., :pairs]
         else:
             first = ranking.top_k(outside, pairs)
-        return salient.gather(-1, inside[..., :pairs]), contenders.gather(-1, first)
+        weakest, strongest = salient.gather(-1, inside[..., :pairs]), contenders.gather(-1, first)
+        if not self.task.blanks or not (short := self.task.top[..., :1]).any():
+            return weakest, strongest
+        across = _across_zero(scores[..., k:], self.task.top[..., k:], k)
+        return torch.where(short, across[0], weakest), torch.where(short, across[1], strongest)
+
+    def _overlap(self, scores: Tensor, boundary: tuple[Tensor, Tensor]) -> Tensor:
+        """P@k of ranked scores (N, ..., blanks + n), (N, ...)."""
+        task, k = self.task, self.task.attack.k
+        if not task.blanks:
+            return 1 - self.lost(scores, boundary).to(scores.dtype) / k
+        # what is no number is refused later
+        now = ranking.top_k_mask(scores.nan_to_num(), k)
+        return ranking.list_precision(task.top[..., k:], now[..., k:], scores.dtype)
 
     def lost(self, scores: Tensor, boundary: tuple[Tensor, Tensor]) -> Tensor:
-        """How many salient features are no longer in the top k of explanations (N, ..., n), (N, ...).
+        """How many salient features are no longer in the top k of ranked scores (N, ..., n), (N, ...).
 
-        The q-th strongest other feature takes the place of the q-th weakest salient one if it ranks higher.
+        The q-th strongest other feature takes the place of the q-th weakest salient one if it ranks higher. Where
+        the clean list has empty places: how many names have crossed 0, either way.
         """
         weakest, strongest = boundary
         below, above = scores.gather(-1, weakest), scores.gather(-1, strongest)
@@ -190,3 +206,22 @@ class Judge:
             except ModelError as error:
                 raise ModelError(f"predictions, number {number} of {len(logits)}: {error}") from error
         return [predicted_class(values) for values in logits]
+
+
+def _across_zero(scores: Tensor, named: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The pairs of a list with empty places: numbers behind k blanks, int64 (..., k) twice.
+
+    Args:
+        scores: without the blanks, (..., n).
+        named: by the clean list, bool (..., n), fewer than k of them.
+        k: at most n.
+    """
+    gap = torch.where(named, scores, -scores)
+    near = gap.argsort(dim=-1, stable=True)
+    # half of the places for either side, or many columns next to 0 would hide the names
+    sides = named.gather(-1, near)
+    place = torch.where(sides, sides.cumsum(-1), (~sides).cumsum(-1))
+    early = (place > (k + 1) // 2).byte().argsort(dim=-1, stable=True)[..., :k]
+    column, own = near.gather(-1, early), sides.gather(-1, early)
+    # the first blank has a place on the list, and the last has none if there is a name
+    return torch.where(own, column + k, 0), torch.where(own, k - 1, column + k)

@@ -423,6 +423,7 @@ def _explained_by(explainer: Explainer) -> str:
         return (
             f"the contributions of {len(explainer.columns)} columns to the {explainer.score}, beside a background "
             f"of {len(explainer.background)} rows (sha256 {explainer.background.sha256[:8]}), by {order}"
+            + (f", without {', '.join(explainer.exclude)}" if explainer.exclude else "")
         )
     same = " (the log-odds rank in the same way)" if explainer.score == "probability" else ""
     return f"the {name} of the {explainer.score}{same}, by {order}"

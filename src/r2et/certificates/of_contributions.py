@@ -96,9 +96,20 @@ class Proofs:
         """What is known of one score for all rows."""
         key = tuple(direction.tolist())
         if key not in self._of:
-            kind = ContributionLimits if self.additive else Coalitions
-            self._of[key] = kind(self.reading.network, direction, self.explainer)
+            if self.additive:
+                self._of[key] = ContributionLimits(self._others, direction, self.explainer)
+            else:
+                self._of[key] = Coalitions(self.reading.network, direction, self.explainer)
         return self._of[key]
+
+    @property
+    def _others(self) -> Network:
+        """The network where excluded columns stay: of a sum over columns they change no other contribution."""
+        network, left_out = self.reading.network, self.explainer.left_out
+        if not bool(left_out.any()):
+            return network
+        kept = ~left_out.to(network.base.device)[self.explainer.columns.owner.to(network.base.device)]
+        return network.where(kept if network.movable is None else network.movable & kept)
 
     def chunks(self, x: Tensor, target: Tensor, chunk_size: int | None) -> Iterator[Named]:
         """Chunk by chunk."""

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from r2et import __version__
-from r2et.cli import attack, audit, certify, check, data, demo, train
+from r2et.cli import attack, audit, certify, check, data, demo, reasons, train
 from r2et.cli.listing import ListingCommand
 from r2et.errors import InputError, in_words, shortened
 from r2et.numerics.values import quoted
@@ -41,6 +41,7 @@ for _name, _command in (
     ("attack", attack.attack),
     ("audit", audit.audit),
     ("certify", certify.certify),
+    ("reasons", reasons.reasons),
 ):
     app.command(_name, cls=ListingCommand)(_command)
 

@@ -63,7 +63,7 @@ def certify(
     """
     import r2et
     from r2et.domain import chosen_threat
-    from r2et.enclosure.problems import why_not
+    from r2et.enclosure.problems import why_uncertified
 
     wanted = parse_radii(radii)
     check_choice("budget", budget, ("fast", "standard", "thorough"))
@@ -80,7 +80,7 @@ def certify(
     named = chosen_threat(cast("Threat | None", threat), subject.domain)
     # where the effects of columns are not enclosed, the gradient over encoded features is
     explainer = subject.explainer_under(named)
-    if why_not(explainer, x) is not None:
+    if why_uncertified(explainer, x) is not None:
         explainer = subject.explainer_under("paper")
     certificate = r2et.certify(
         model,

@@ -43,8 +43,12 @@ def train(
     ] = "breast-cancer",
     target: Target = None,
     method: Annotated[
-        str, typer.Option(help="Training method, or an objective, package.module:Class, which is imported.")
-    ] = "r2et-sf",
+        str,
+        typer.Option(
+            help="Training method, or an objective, package.module:Class, which is imported; auto is r2et-sf, and "
+            "vanilla for an additive network."
+        ),
+    ] = "auto",
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="Hyper-parameter of the method, e.g. --set gap=0.1.")
     ] = None,
@@ -73,6 +77,14 @@ def train(
     encoding: Encoding = None,
     dates: Dates = None,
     missing: MissingMarks = None,
+    network: Annotated[
+        str | None,
+        typer.Option(
+            help="mlp, or additive: a function of its own for each column, of which it is known exactly how far "
+            "reasons hold. By default mlp.",
+            rich_help_panel=FILE_PANEL,
+        ),
+    ] = None,
     test_fraction: Annotated[
         float,
         typer.Option(help="Share of the rows that is kept from training, for audits.", rich_help_panel=FILE_PANEL),
@@ -111,16 +123,18 @@ def train(
     epochs and learning rate are those of its preset. The paper retrains its vanilla ResNets (cifar10, oct): train
     one by --method vanilla and name its folder as --from.
 
-    Methods: {methods} (r2et-sf, scale-free R2ET, is the default).
+    Methods: {methods} (r2et-sf is scale-free R2ET).
 
     Example: r2et train --data people.csv --target bought -o hardened
 
     Example: r2et train --data adult --method r2et --set gap=0.1 --set curvature=0.1 -o runs/adult-r2et
     """
+    from r2et.estimator.networks import method_of
     from r2et.recipes import find_method
     from r2et.tables.files import is_table
 
     check_folder(output)
+    method = method_of(method, "mlp" if network is None else network)
     own_settings = parse_settings(setting or [])
     find_method(method).settings(own_settings)
     wanted: dict[str, Any] = {"epochs": epochs, "lr": lr, "batch_size": batch_size, "patience": patience}
@@ -128,10 +142,11 @@ def train(
     reading = ReadingOptions(sep, decimal, thousands, encoding, dates, missing, drop)
     if is_table(data):
         DataSetOnly(preset, option, threshold, start, resume, compile).refuse(data)
+        schedule |= {} if network is None else {"network": network}
         table = TableOptions(data, target, columns, keep, categorical, test_fraction, reading)
         train_table(table, output, method, own_settings if setting else None, k, schedule, seed, as_json)
         return
-    own = {"--columns": columns, "--keep": keep, "--categorical": categorical}
+    own = {"--columns": columns, "--keep": keep, "--categorical": categorical, "--network": network}
     for name, value in own.items():
         if value is not None:
             raise InputError(f"{name} is for a file of your own, {data!r} is a data set")

@@ -23,6 +23,7 @@ from r2et.auditing import Audit, audit
 from r2et.certificates import Certificate, certify
 from r2et.checkpoints import load_model
 from r2et.checkpoints.estimators import ESTIMATORS, SavedEstimator
+from r2et.columns import Columns
 from r2et.domain import Domain
 from r2et.errors import InputError
 from r2et.estimator.choosing import Sanity, compare_with_linear, train_and_choose
@@ -34,11 +35,13 @@ from r2et.estimator.inputs import (
     whole,
 )
 from r2et.estimator.lists import listed
+from r2et.estimator.networks import NetworkName, method_of, outline_of, schedule_of
+from r2et.estimator.reasons import Wanted, reasons_of
 from r2et.estimator.saving import NAME, restore, save
-from r2et.explainers import Explainer, table_explainer
+from r2et.explainers import Background, Contributions, Explainer, table_explainer
 from r2et.numerics.once import looking_once
 from r2et.numerics.values import check_flag, check_k
-from r2et.recipes import PRESETS, Preset, Schedule
+from r2et.recipes import PRESETS, Preset
 from r2et.recipes.methods import OwnObjective
 from r2et.registry import Trust
 from r2et.tables.columns import as_frame, as_input_errors, column_names, which_columns
@@ -69,16 +72,20 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
     Args:
         k: how many columns an explanation names.
         method: how to train, a key of `r2et.recipes.METHODS`: "r2et-sf", "vanilla", "linear" and so on; or an
-            objective by its name in the registry, on a plain network.
+            objective by its name in the registry, on a plain network. "auto" = "r2et-sf", and "vanilla" for an
+            additive network.
+        network: "mlp", layers of neurons, or "additive", a function of its own for each column
+            (`r2et.models.Additive`): nothing happens between columns, and what it says about a person can be
+            proven to hold exactly.
         objective: what training minimises in place of the method's own, on the method's network: an objective by
             name or `package.module:Class`, which is imported, its class, or an object, which is used as it is.
         settings: hyper-parameters of the method, such as {"gap": 0.1, "curvature": 0.1}: they skip the search.
             What is left out has the method's default.
         grid: values of each hyper-parameter to choose from; None = a small grid.
-        hidden: width of each hidden layer.
-        epochs: at most this many passes over the rows.
-        lr: learning rate.
-        batch_size: rows per step; "auto" = a fifth of the training rows, between 32 and 256.
+        hidden: width of each hidden layer of an "mlp".
+        epochs: at most this many passes over the rows; "auto" = 100, of an additive network 40.
+        lr: learning rate; "auto" = 0.01, of an additive network 0.03 that falls to zero over the epochs.
+        batch_size: rows per step; "auto" = a fifth of the training rows, between 32 and 256 (additive: 512).
         patience: stop after this many epochs without a lower validation loss; None = never.
         validation_fraction: share of the rows that is held out, of each class.
         categorical_features: columns that are categorical though they hold numbers: names, numbers, or a mask.
@@ -97,6 +104,9 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
         domain_: what an attack may change: numbers inside the range seen in fit where they are not missing, no
             categories, no flags.
         model_: the network, (N, n) to logits (N, classes), in float64.
+        background_: rows that reasons are measured against (`r2et.explainers.Background`), made of the training
+            rows: each stands for several people and is nobody.
+        contributions_: what `reasons` ranks columns by (`r2et.explainers.Contributions`).
         settings_: hyper-parameters that were used.
         candidates_: one row for each model the rule chose from; empty if there was no search. `precision` is P@k
             under WorstCase.
@@ -114,13 +124,14 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
         self,
         k: int = 8,
         *,
-        method: str = "r2et-sf",
+        method: str = "auto",
+        network: NetworkName = "mlp",
         objective: OwnObjective | None = None,
         settings: Mapping[str, float] | None = None,
         grid: Mapping[str, Sequence[float]] | None = None,
         hidden: Sequence[int] = (32,),
-        epochs: int = 100,
-        lr: float = 1e-2,
+        epochs: int | Literal["auto"] = "auto",
+        lr: float | Literal["auto"] = "auto",
         batch_size: int | Literal["auto"] = "auto",
         patience: int | None = 10,
         validation_fraction: float = 0.2,
@@ -133,6 +144,7 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
     ) -> None:
         self.k = k
         self.method = method
+        self.network = network
         self.objective = objective
         self.settings = settings
         self.grid = grid
@@ -189,15 +201,17 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
         encoding = Encoding.learn(frame, which_columns(frame, self.categorical_features), pool)
         k = lowered_k(int(self.k), encoding.as_columns)
         explainer = table_explainer(encoding.as_columns)
-        x = torch.from_numpy(encoding.encode(frame)).float()
+        exact = torch.from_numpy(encoding.encode(frame))
+        x = exact.float()
         # a class of two rows or more is in both parts, a class of one row in the training part
         parts = hold_out(numbers, self.validation_fraction, seed=seed, least=1, keep=1)
         train, validation = (_rows(x[rows], numbers[rows], weights[rows]) for rows in parts)
+        background = Background.from_rows(exact[parts[0]], encoding.as_columns, seed=seed)
         chosen = train_and_choose(
-            self.method,
+            method_of(self.method, self.network),
             train,
             validation,
-            preset=self._preset(k, len(train.x)),
+            preset=self._preset(k, len(train.x), encoding.as_columns),
             settings=self.settings,
             grid=self.grid,
             attack=WorstCase(k=k, radius=self.radius, explainer=explainer, budget="fast"),
@@ -208,6 +222,7 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
         sanity = compare_with_linear(train, validation, chosen.fit.auc)
         self._take_columns(seen)
         self.classes_, self.encoding_, self.k_ = classes, encoding, k
+        self.background_: Background = background
         self.domain_: Domain = encoding.domain
         self.model_ = _in_float64(chosen.fit.model)
         self.settings_ = chosen.settings
@@ -224,19 +239,15 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
-    def _preset(self, k: int, rows: int) -> Preset:
+    def _preset(self, k: int, rows: int, columns: Columns) -> Preset:
         """How to train on this many rows.
 
         For the gradient without its gauge, not for the effects of columns: these compare every row with one row
         per value of every column, in every step.
         """
-        schedule = Schedule(
-            epochs=whole(self.epochs),
-            lr=self.lr,
-            batch_size=min(256, max(32, rows // 5)) if self.batch_size == "auto" else whole(self.batch_size),
-            patience=whole(self.patience),
-        )
-        architecture = {"name": "mlp", "hidden": [whole(width) for width in self.hidden]}
+        parameters = {name: whole(value) for name, value in self.get_params(deep=False).items()}
+        architecture = outline_of(self.network, [whole(width) for width in self.hidden], columns)
+        schedule = schedule_of(parameters, rows)
         return replace(PRESETS["tabular"]["cpu"], k=k, architecture=architecture, training=schedule)
 
     # --- predicting -----------------------------------------------------------------------------------------
@@ -292,6 +303,12 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
         """What the network `model_` sees, float64 (N, n); use it with the rest of r2et."""
         return self._encoded(X)[0]
 
+    @property
+    def contributions_(self) -> Contributions:
+        """What columns add to the log-odds of a class, beside `background_`: an explainer like any other."""
+        check_is_fitted(self, "model_")
+        return Contributions(columns=self.encoding_.as_columns, background=self.background_)
+
     @looking_once()
     def explain(self, X: Any, k: int | None = None, *, radius: bool = True) -> pd.DataFrame:
         """The k columns that matter most for the prediction of each row.
@@ -321,6 +338,54 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
             domain=self.domain_,
             radius=radius,
         )
+
+    @looking_once()
+    def reasons(
+        self,
+        X: Any,
+        n: int = 4,
+        *,
+        toward: Any = None,
+        exclude: Sequence[str] | None = None,
+        phrases: Mapping[str, str] | None = None,
+        proven: bool = True,
+    ) -> pd.DataFrame:
+        """The columns that speak most for a class, row by row, each with the row's own value: for a letter.
+
+        A column speaks for a class if its contribution (`contributions_`) to the class's log-odds is positive.
+        Only such columns are named: a list may be shorter than n, or empty. That a column speaks for a class says
+        how this model scores; it does not say what would happen to a person whose value was another one.
+
+        Args:
+            X: N rows.
+            n: most reasons of a row.
+            toward: the class that reasons are for, such as the one that is bad news; None = the predicted one.
+            exclude: columns that must not be named. The model still uses them.
+            phrases: by column, a sentence of your own with `{value}`, `{column}` and `{toward}` in it.
+            proven: prove how far the lists hold, which takes longer.
+
+        Returns:
+            One row per reason: `row` (the row's label in the frame), `rank` from 1, `column`, `value` (the row's
+            own, as text), `contribution` (to the log-odds of the class), `direction` ("speaks for ..."),
+            `holds_within` (while all numbers together move by less than this, in standard deviations, the same
+            columns are named; NaN where nothing is proven), `holds_within_units` (the same for this column alone,
+            in its own units) and `text`. `attrs` say the rest: "rows_without_reasons" and "rows_not_explained" (a
+            value that was not there in fit), by their labels; "excluded": columns, and in how many lists each
+            would have been named; "background": its SHA-256; "proof": the method, and where nothing is proven,
+            why.
+
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+        >>> y = y.map({0: "malignant", 1: "benign"})
+        >>> model = StableClassifier(k=3, network="additive", epochs=5, random_state=0).fit(X, y)
+        >>> reasons = model.reasons(X.head(2), n=2, toward="malignant", proven=False)
+        >>> reasons["direction"].unique().tolist()
+        ['speaks for malignant']
+        """
+        check_is_fitted(self, "model_")
+        wanted = Wanted.of(self, n, toward=toward, exclude=exclude, phrases=phrases, proven=proven)
+        x, frame = self._encoded(X)
+        return reasons_of(self, x, frame, wanted)
 
     def certify(self, X: Any, k: int | None = None, **options: Any) -> Certificate:
         """A certificate for the top-k columns of each row: `r2et.certify` on the encoded rows, inside `domain_`.

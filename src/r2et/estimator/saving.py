@@ -11,6 +11,7 @@ from r2et.checkpoints import save_model
 from r2et.errors import CheckpointError, in_words
 from r2et.estimator.choosing import Sanity
 from r2et.estimator.inputs import check_parameters
+from r2et.explainers import Background
 from r2et.files.reading import typed
 from r2et.foreign import is_code
 from r2et.numerics.values import quoted
@@ -40,6 +41,7 @@ class _Saved(TypedDict):
     classes: _Classes
     feature_names: list[str] | None
     columns: list[dict[str, Any]]
+    background: list[list[float]]
     k: int
     settings: dict[str, float]
     candidates: list[dict[str, Any]]
@@ -65,6 +67,7 @@ def save(
         classes={"dtype": fitted.classes_.dtype.str, "values": fitted.classes_},
         feature_names=names,
         columns=fitted.encoding_.describe(),
+        background=fitted.background_.tensor.tolist(),
         k=fitted.k_,
         settings=fitted.settings_,
         candidates=fitted.candidates_.to_dict("records"),
@@ -103,6 +106,7 @@ def restore(
         restored.n_features_in_ = len(restored.encoding_.columns)
         if saved["feature_names"] is not None:
             restored.feature_names_in_ = np.array(saved["feature_names"], dtype=object)
+        restored.background_ = Background(saved["background"])
         restored.k_ = saved["k"]
         restored.settings_ = saved["settings"]
         restored.candidates_ = pd.DataFrame(saved["candidates"])
@@ -152,6 +156,7 @@ def _check_fit(restored: "StableClassifier") -> None:
         shape != {"features": n, "classes": len(restored.classes_)}
         or not 1 <= restored.k_ < len(restored.encoding_.columns)
         or not named
+        or restored.background_.tensor.shape[1] != n
     ):
         raise CheckpointError(
             f"the parts do not fit: a model of {shape}, {n} encoded features, {len(restored.classes_)} classes, "

@@ -11,6 +11,7 @@ from r2et.domain import Domain, Threat, chosen_threat
 from r2et.errors import InputError
 from r2et.explainers import Explainer
 from r2et.foreign import is_code
+from r2et.models import Additive
 from r2et.numerics.modes import copied
 from r2et.numerics.values import check_choice, check_k, check_kind, check_seed
 from r2et.objectives import (
@@ -347,6 +348,8 @@ def train_method(
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = method.network(train.x.shape[1:], classes, values, preset.architecture)
+        if isinstance(model, Additive):
+            model.place_knots(train.x)
     # the first two rows show whether the network runs on them, and how many features there are
     check_k(k, explainer(model, train.x[:2].to(next(model.parameters()).device)).shape[-1])
     schedule = preset.training if vanilla is None else preset.retraining

@@ -12,6 +12,7 @@ from r2et.attacks import Attack, AttackResult, Task
 from r2et.attacks.inspected import InspectedModel
 from r2et.auditing.certifying import Certifier
 from r2et.auditing.inputs import Names, read_names
+from r2et.auditing.own_rows import moves_of
 from r2et.auditing.parts import AuditRun, Part, draw, sample_rows
 from r2et.auditing.planning import Plan
 from r2et.auditing.samples import Picture, Samples
@@ -188,6 +189,7 @@ class _Chunks:
             thickness=self._thickness(x),
             faithfulness=self._faithfulness(x),
             bracket=bracket,
+            moves=moves_of(plan.units, plan.reach.threat, x, [result.x for result in results[-1]]),
         )
         return part, self._pictures(x, samples, results[-1][-1], rows.start)
 

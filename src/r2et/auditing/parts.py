@@ -9,6 +9,7 @@ from torch import Tensor
 from r2et import ranking, validate
 from r2et.attacks import AttackResult
 from r2et.auditing.inputs import Names
+from r2et.auditing.own_rows import Moves
 from r2et.auditing.samples import Picture, Samples
 from r2et.certificates import Bracket
 from r2et.data.layouts import ImageLayout
@@ -28,6 +29,7 @@ class Part:
         thickness: (N,).
         faithfulness: means over the rows.
         bracket: of the rows that were to be certified; None = there is none.
+        moves: what WorstCase changed, in own units; None = these are unknown.
     """
 
     samples: Samples
@@ -38,6 +40,7 @@ class Part:
     thickness: Tensor
     faithfulness: dict[str, float] = field(default_factory=dict)
     bracket: Bracket | None = None
+    moves: Moves | None = None
 
     def uncertified(self) -> "Part":
         """The same without what is proven."""

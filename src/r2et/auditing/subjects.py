@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from r2et import data
+from r2et.auditing.provenance import Source
 from r2et.auditing.result import Audit
 from r2et.auditing.running import audit
 from r2et.columns import Columns
@@ -24,6 +25,7 @@ from r2et.tables.columns import numeric_inputs
 from r2et.tables.labelled import LabelledTable
 from r2et.tables.labels import class_numbers, class_order
 from r2et.tables.rows import Rows
+from r2et.tables.units import Units
 from r2et.training.fitting import check_runs
 
 
@@ -47,6 +49,8 @@ class Subject:
         feature_names, class_names, layout: for reports.
         preset: radius and steps of the attack, as saved with an r2et checkpoint.
         notes: what to know before believing figures from these rows, as sentences without their full stop.
+        units: of a table's columns; None if these are unknown.
+        source: of the rows, for the record.
     """
 
     name: str
@@ -65,6 +69,8 @@ class Subject:
     layout: ImageLayout | GraphLayout | None = field(default=None, repr=False)
     preset: Mapping[str, Any] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = field(default=(), repr=False)
+    units: Units | None = field(default=None, repr=False)
+    source: Source = field(default_factory=Source, repr=False)
 
     @property
     def rows_at_once(self) -> int:
@@ -80,7 +86,7 @@ class Subject:
         """`r2et.audit` of these rows, with the names of features and classes."""
         finding = audit(
             self.model,
-            Rows(self.x, self.y, self.feature_names, tuple(map(str, self.row_numbers)), self.domain, self.columns),
+            self._rows(),
             k=self.k if k is None else k,
             explainer=self.explainer_under(options.get("threat")),
             chunk_size=self.rows_at_once,
@@ -89,7 +95,20 @@ class Subject:
             name=self.name,
             **options,
         )
-        return replace(finding, notes=(*self.notes, *finding.notes))
+        return replace(finding, notes=(*self.notes, *finding.notes), source=self.source)
+
+    def _rows(self) -> Rows:
+        """The rows with what is known about them; rows of a file are counted from 1, as people do."""
+        return Rows(
+            self.x,
+            self.y,
+            self.feature_names,
+            tuple(str(number + 1) for number in self.row_numbers),
+            self.domain,
+            self.columns,
+            self.units,
+            self.source.target,
+        )
 
 
 def from_data_set(
@@ -161,6 +180,7 @@ def from_data_set(
         class_names=loaded.class_names,
         layout=loaded.layout,
         preset=opened.information.get("attack", {}),
+        source=Source(data=loaded.name, drawn=f"the first {len(x)} test inputs", target=target or ""),
     )
 
 
@@ -198,6 +218,7 @@ def from_table(
         "row_numbers": tuple(chosen.frame.index.tolist()),
         "preset": opened.information.get("attack", {}),
         "notes": (caveat,) if caveat else (),
+        "source": _source(opened, table, rows, which),
     }
     if opened.estimator is not None:
         if classes is not None:
@@ -215,6 +236,7 @@ def from_table(
             columns=fitted.encoding_.as_columns,
             feature_names=fitted.encoding_.names,
             class_names=tuple(map(str, known)),
+            units=Units.of(fitted.encoding_.describe(), chosen.frame),
         )
     x = numeric_inputs(chosen.frame, opened.dtype, name=repr(table.path.name))
     names = tuple(chosen.frame.columns)
@@ -236,6 +258,27 @@ def from_table(
         k=max(1, min(saved_k, x.shape[1] - 1)),
         feature_names=names,
         class_names=tuple(map(str, order)),
+    )
+
+
+def _source(opened: OpenedModel, table: LabelledTable, rows: NDArray[np.int64], which: str | None) -> Source:
+    """Which file and which of its rows."""
+    origin = opened.origin
+    known = origin is not None and origin.sha256 == table.sha256
+    left_out: dict[str, str] = dict(getattr(origin, "dropped", {})) if known else {}
+    used = getattr(opened.estimator, "feature_names_in_", None)
+    if used is not None:
+        kept = set(used)
+        left_out |= {str(name): "" for name in table.frame if name not in kept and name not in left_out}
+    return Source(
+        data=table.path.name,
+        sha256=table.sha256,
+        rows=len(table.frame),
+        drawn=which or f"{len(rows)} of {len(table.frame)} rows",
+        target=table.target,
+        left_out=left_out,
+        unseen=len(np.intersect1d(rows, origin.held_out)) if origin is not None and known else None,
+        numbered=True,
     )
 
 

@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from r2et.tables.labels import class_numbers, class_order
     from r2et.tables.origins import Origin
     from r2et.tables.rows import Rows
+    from r2et.tables.units import Units
 
 __all__ = [
     "Encoding",
     "LabelledTable",
     "Origin",
     "Rows",
+    "Units",
     "class_numbers",
     "class_order",
     "numeric_inputs",
@@ -34,6 +36,7 @@ __getattr__ = lazily(
         "LabelledTable": "labelled",
         "Origin": "origins",
         "Rows": "rows",
+        "Units": "units",
         "class_numbers": "labels",
         "class_order": "labels",
         "numeric_inputs": "columns",

@@ -105,6 +105,7 @@ def _reasons(ids: Tensor, scores: Tensor, lists: Sequence[Tensor]) -> list[list[
     return [
         [int(ids[i]), _short(float(scores[i])), "".join("1" if stay[i] else "0" for stay in stays)]
         for i in range(min(len(ids), SHOWN))
+        if int(ids[i]) >= 0
     ]
 
 

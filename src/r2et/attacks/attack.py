@@ -28,7 +28,6 @@ from r2et.numerics.values import (
     check_chunk_size,
     check_count,
     check_flag,
-    check_k,
     check_kind,
     check_positive,
     check_radii,
@@ -165,7 +164,7 @@ class Attack(ABC):
         check_module(model)
         model, reach = under_threat(model, x, domain, threat, inputs=self.explainer.inputs)
         with measuring(model, x):
-            check_k(self.k, self._ranked_features(model, x))
+            self.explainer.check_k(self.k, self._ranked_features(model, x))
             known = InspectedModel(model, x.detach())
             tasks = [
                 Task.prepare(self, model, part, reach=reach, seed=seed or 0, inspected=known)
@@ -299,11 +298,14 @@ class Attack(ABC):
             distance=task.distance(x),
             first_flip=first_flip,
             before=task.before,
-            after=torch.where(rowwise(counts, task.before), evaluation.scores.detach(), task.before),
+            after=torch.where(
+                rowwise(counts, task.before), evaluation.scores.detach()[..., task.blanks :], task.before
+            ),
             history=torch.stack(best.history) if self.history else None,
             details=best.details,
             rejected=best.judge.rejected + judge.rejected,
             notes=tuple(best.notes),
+            positive=self.explainer.positive,
         )
 
 

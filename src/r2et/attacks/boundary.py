@@ -120,7 +120,7 @@ class BoundaryAttack(Attack):
                 attributions = self.explainer.attribute(
                     guide, point, task.target, create_graph=not last, logits=logits
                 )
-                scores = self.explainer.flatten(attributions)
+                scores = task.ranked(attributions)
             nearest = judge.boundary(scores.detach())
         with torch.enable_grad():
             value = self.boundary_loss(scores, judge, nearest)

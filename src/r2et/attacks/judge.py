@@ -27,7 +27,8 @@ class Evaluation:
     Attributes:
         x: the iterates (N, *features); require gradients if the explanation is to be differentiated.
         logits: (N, C).
-        scores: the judged explanation (N, ..., n).
+        scores: the judged explanation (N, ..., n); where lists may have fewer than k names, behind k zeros, which
+            are empty places (`r2et.ranking.with_blanks`).
         weakest: its salient features from the weakest on, see `Judge.boundary`.
         strongest: its other features from the strongest on.
         precision: (N,), the mean over both inputs of a pair.
@@ -102,16 +103,16 @@ class Judge:
             create_graph: make the scores differentiable by the `x` of the evaluation.
         """
         self._check_iterates(x)
-        task, explainer, k = self.task, self.task.attack.explainer, self.task.attack.k
+        task, explainer = self.task, self.task.attack.explainer
         x = task.rounded(x.detach())
         point, logits = forward(task.model, x)
         with torch.enable_grad():
             attributions = explainer.attribute(
                 task.model, point, task.target, create_graph=create_graph, logits=logits
             )
-            scores = explainer.flatten(attributions)
+            scores = task.ranked(attributions)
         boundary = self.boundary(scores.detach())
-        overlap = 1 - self.lost(scores.detach(), boundary).to(scores.dtype) / k
+        overlap = self._overlap(scores.detach(), boundary)
         precision, lowest = (overlap.mean(1), overlap.amin(1)) if overlap.ndim > 1 else (overlap, overlap)
         kept = self.unchanged(x, logits)
         if task.attack.keep == "any":
@@ -133,8 +134,9 @@ class Judge:
     def boundary(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         """The salient features from the weakest on, and the others from the strongest on, as far as they can meet.
 
-        Of explanations (N, ..., n): feature numbers, int64 (N, ..., min(k, n - k)) each. Ties are ordered as in a
-        ranking, the smaller number first.
+        Of ranked scores (N, ..., n): their numbers, int64 (N, ..., min(k, n - k)) each. Ties are ordered as in a
+        ranking, the smaller number first. Where the clean list has empty places, what changes it is a name that
+        falls to 0 or another that rises above: names are paired with empty places, the nearest to 0 first.
         """
         salient, contenders, k = self.task.salient, self.task.contenders, self.task.attack.k
         pairs = min(k, scores.shape[-1] - k)
@@ -144,12 +146,26 @@ class Judge:
             first = outside.sort(dim=-1, descending=True, stable=True).indices[..., :pairs]
         else:
             first = ranking.top_k(outside, pairs)
-        return salient.gather(-1, inside[..., :pairs]), contenders.gather(-1, first)
+        weakest, strongest = salient.gather(-1, inside[..., :pairs]), contenders.gather(-1, first)
+        if not self.task.blanks or not (short := self.task.top[..., :1]).any():
+            return weakest, strongest
+        across = ranking.across_zero(scores[..., k:], self.task.top[..., k:], k)
+        return torch.where(short, across[0], weakest), torch.where(short, across[1], strongest)
+
+    def _overlap(self, scores: Tensor, boundary: tuple[Tensor, Tensor]) -> Tensor:
+        """P@k of ranked scores (N, ..., blanks + n), (N, ...)."""
+        task, k = self.task, self.task.attack.k
+        if not task.blanks:
+            return 1 - self.lost(scores, boundary).to(scores.dtype) / k
+        # what is no number is refused later
+        now = ranking.top_k_mask(scores.nan_to_num(), k)
+        return ranking.list_precision(task.top[..., k:], now[..., k:], scores.dtype)
 
     def lost(self, scores: Tensor, boundary: tuple[Tensor, Tensor]) -> Tensor:
-        """How many salient features are no longer in the top k of explanations (N, ..., n), (N, ...).
+        """How many salient features are no longer in the top k of ranked scores (N, ..., n), (N, ...).
 
-        The q-th strongest other feature takes the place of the q-th weakest salient one if it ranks higher.
+        The q-th strongest other feature takes the place of the q-th weakest salient one if it ranks higher. Where
+        the clean list has empty places: how many names have crossed 0, either way.
         """
         weakest, strongest = boundary
         below, above = scores.gather(-1, weakest), scores.gather(-1, strongest)

@@ -78,7 +78,7 @@ class View:
                 attributions = explainer.attribute(
                     self.guide, point, task.target, create_graph=True, logits=logits
                 )
-                scores = explainer.flatten(attributions)
+                scores = task.ranked(attributions)
         if self.unit is None or self.start is None:
             total = scores.detach().abs().sum(-1, keepdim=True)
             self.unit = torch.where(total > 0, total.clamp_min(negligible(total.dtype)), 1.0)
@@ -91,8 +91,12 @@ class View:
         # where the model has no value the judge refuses the point; until then it needs some set
         top = ranking.top_k_mask(evaluation.scores.detach().nan_to_num(), task.attack.k)
         # a feature that has left or entered the set is not looked at again
-        weak = values.masked_fill(~(task.top & top), torch.inf).topk(self.sizes[0], largest=False)
-        strong = values.masked_fill(task.top | top, -torch.inf).topk(self.sizes[1])
+        inside, outside = task.top & top, ~(task.top | top)
+        if task.blanks:
+            # empty places are alike: one of each kind will do
+            inside[..., 1 : task.blanks], outside[..., : task.blanks - 1] = False, False
+        weak = values.masked_fill(~inside, torch.inf).topk(self.sizes[0], largest=False)
+        strong = values.masked_fill(~outside, -torch.inf).topk(self.sizes[1])
         shift = torch.arange(explainer.inputs, device=x.device)[:, None] * values.shape[-1]
         ids = [part.indices.reshape(len(x), -1, part.indices.shape[-1]) + shift for part in (weak, strong)]
         slopes = [self._slopes(shares, point, part) for part in ids]
@@ -150,14 +154,19 @@ class View:
         )
 
     def crossing(self, point: Point) -> Tensor:
-        """The salient feature that left and the other one that entered, farthest apart, int64 (N, 2)."""
+        """The salient feature that left and the other one that entered, farthest apart, int64 (N, 2).
+
+        An empty place has the number n, that of no feature.
+        """
         scores = point.evaluation.scores
         left = scores.masked_fill(~self.task.top, torch.inf).min(-1)
         entered = scores.masked_fill(self.task.top, -torch.inf).max(-1)
         gap = ((left.values - entered.values) / scores.abs().sum(-1)).reshape(len(scores), -1)
         side = gap.argmin(1, keepdim=True)
         both = [part.indices.reshape(len(scores), -1).gather(1, side) for part in (left, entered)]
-        return torch.cat(both, dim=1) + side * scores.shape[-1]
+        numbers = torch.cat(both, dim=1) + side * scores.shape[-1]
+        blanks = self.task.blanks
+        return torch.where(numbers < blanks, scores.shape[-1], numbers) - blanks
 
 
 def _or_zero(slopes: Tensor) -> Tensor:

@@ -206,24 +206,31 @@ class NextFeatureAttack(Attack):
             if last:
                 return
             displaced = torch.maximum(displaced, torch.where(rowwise(evaluation.kept, lost), lost, 0))
-            if own:
-                slope = self._own_slope(task, evaluation, displaced, uniform)
-            else:
-                slope = self._guided_slope(judge, guide, evaluation.x, displaced, uniform)
+            slope = self._slope(judge, guide, evaluation, displaced, uniform)
             sloped = slope.flatten(start_dim=1).abs().amax(1) > 0
-            chains.sloped[batch.rows[sloped]] = True
+            farthest = evaluation.weakest.shape[-1] - 1
             if step == 0 and len(set(models)) == 1 and not sloped.any():
-                return  # nobody would ever move
+                everything = torch.full_like(lost, farthest)
+                if not self._slope(judge, guide, evaluation, everything, uniform).any():
+                    return  # nobody would ever move
+            chains.sloped[batch.rows[sloped]] = True
+            # a pair of features that nothing moves is passed over
+            displaced = displaced + (rowwise(~sloped, lost) & (displaced < farthest))
             length = scale * task.budget / 4 * (1 + math.cos(math.pi * step / self.steps))
             move = MOMENTUM * (x - previous) - rowwise(length, x) * task.direction(slope)
             previous, x = x, task.project(x + move)
 
-    def _own_slope(self, task: Task, evaluation: Evaluation, displaced: Tensor, uniform: Tensor) -> Tensor:
-        """The slope of the loss by the model itself, at judged iterates."""
+    def _slope(
+        self, judge: Judge, guide: nn.Module, evaluation: Evaluation, displaced: Tensor, uniform: Tensor
+    ) -> Tensor:
+        """The slope of the loss at judged iterates, by the model itself or by a softer copy."""
+        task = judge.task
+        if guide is not task.model:
+            return self._guided_slope(judge, guide, evaluation.x, displaced, uniform)
         with torch.enable_grad():
             value = self._loss(evaluation.scores, (evaluation.weakest, evaluation.strongest), displaced, uniform)
             value = value + self._leaving(evaluation.logits, task.target)
-            return derivative(value.sum(), evaluation.x)
+            return derivative(value.sum(), evaluation.x, retain_graph=True)
 
     def _guided_slope(
         self, judge: Judge, guide: nn.Module, x: Tensor, displaced: Tensor, uniform: Tensor
@@ -233,7 +240,7 @@ class NextFeatureAttack(Attack):
         with torch.enable_grad():
             point, logits = forward(guide, x.detach())
             attributions = self.explainer.attribute(guide, point, target, create_graph=True, logits=logits)
-            scores = self.explainer.flatten(attributions)
+            scores = judge.task.ranked(attributions)
             nearest = judge.boundary(scores.detach())
             # what the guide has displaced already has no slope left
             displaced = torch.maximum(displaced, judge.lost(scores.detach(), nearest))
@@ -266,7 +273,7 @@ def within_reach(chains: Chains) -> Tensor:
     """The rows whose next feature may still be displaced, bool (N,), and those that nothing has moved."""
     task = chains.task
     after = Judge(task).evaluate(chains.best).scores.detach()
-    change = (_shares(after) - _shares(task.before)).abs().sum(-1)
+    change = (_shares(after) - _shares(task.clean)).abs().sum(-1)
     change = change.mean(1) if change.ndim > 1 else change
     return (chains.gap < WITHIN_REACH * change) | (change <= negligible(change.dtype))
 

@@ -130,24 +130,39 @@ class Task:
             return self.radii
         return torch.full((len(self.x),), self.attack.radius, dtype=self.x.dtype, device=self.x.device)
 
+    @property
+    def blanks(self) -> int:
+        """How many empty places stand in front of ranked scores: k where lists may have fewer names, else 0."""
+        return self.attack.k if self.attack.explainer.positive else 0
+
+    def ranked(self, attributions: Tensor) -> Tensor:
+        """The scores (N, ..., blanks + n) that a list is the top k of, from attributions (N, ...)."""
+        explainer = self.attack.explainer
+        return explainer.ranked(explainer.flatten(attributions), self.attack.k)
+
+    @cached_property
+    def clean(self) -> Tensor:
+        """The ranked scores of the clean inputs, (N, ..., blanks + n)."""
+        return self.attack.explainer.ranked(self.before, self.attack.k)
+
     @cached_property
     def top(self) -> Tensor:
-        """Whether a feature is in the top-k set of the clean input, bool (N, ..., n)."""
-        return ranking.top_k_mask(self.before, self.attack.k)
+        """Which of the ranked scores are in the top-k set of the clean input, bool (N, ..., blanks + n)."""
+        return ranking.top_k_mask(self.clean, self.attack.k)
 
     @cached_property
     def pair_weights(self) -> Tensor:
-        """Weights (N, ..., n) of a score whose sum is the mean gap over all k(n-k) pairs."""
-        return ranking.all_pair_weights(self.before, self.attack.k)
+        """Weights of ranked scores whose sum is the mean gap over all pairs, (N, ..., blanks + n)."""
+        return ranking.all_pair_weights(self.clean, self.attack.k)
 
     @cached_property
     def salient(self) -> Tensor:
-        """Numbers of the features in the top-k set, int64 (N, ..., k), in rising order."""
+        """Numbers of the ranked scores in the top-k set, int64 (N, ..., k), in rising order."""
         return _members(self.top)
 
     @cached_property
     def contenders(self) -> Tensor:
-        """Numbers of the features outside of it, int64 (N, ..., n - k), in rising order."""
+        """Numbers of those outside of it, int64 (N, ..., blanks + n - k), in rising order."""
         return _members(~self.top)
 
     @cached_property

@@ -24,7 +24,6 @@ from r2et.numerics.checks import check_labels, check_logits
 from r2et.numerics.memory import at_once
 from r2et.numerics.preflight import measuring
 from r2et.numerics.row_noise import row_normal
-from r2et.numerics.values import check_k
 from r2et.progress import progress_bar
 from r2et.stability import thickness
 from r2et.stability.neighbours import Neighbours
@@ -75,7 +74,7 @@ def run(plan: Plan) -> AuditRun:
         logits = _logits(plan.model, plan.x, plan.chunk)
         check_labels(plan.y, len(plan.x), logits.shape[1])
         features = plan.explainer(plan.model, plan.x[:1]).shape[-1]
-        check_k(options.k, features)
+        plan.explainer.check_k(options.k, features)
         names = _names(plan, features, logits.shape[1])
         certifier = Certifier(
             plan.model, plan.x, options.k, plan.explainer, reach=plan.reach, wanted=options.certificate

@@ -102,12 +102,12 @@ def decided(audit: "Audit", number: int, probability: float) -> str:
     return f"{class_in_words(audit, number)} (probability {percent(probability)})"
 
 
-def listed(audit: "Audit", names: Tensor, scores: Tensor) -> list[tuple[int, float]]:
+def listed(names: Tensor, scores: Tensor) -> list[tuple[int, float]]:
     """Numbers and scores of what a list names: of k places (k,), some may be empty."""
     return [
         (number, score)
         for number, score in zip(names.tolist(), scores.tolist(), strict=True)
-        if number >= 0 and (audit.direction != "positive" or score > 0)
+        if number >= 0
     ]
 
 
@@ -134,7 +134,7 @@ def reasons(
             score,
             direction_of(audit, score),
         )
-        for i, score in listed(audit, names, scores)
+        for i, score in listed(names, scores)
     )
 
 

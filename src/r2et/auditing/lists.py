@@ -9,7 +9,7 @@ from torch import Tensor
 
 from r2et.auditing.samples import Samples
 from r2et.certificates import Bracket
-from r2et.explainers import Activation, ColumnEffects, Explainer
+from r2et.explainers import Activation, ByColumns, Explainer
 from r2et.individuality import LIST_PER_CLASS, ONE_LIST, Individuality, Kappa
 from r2et.numerics.rounding import one_digit, percent
 
@@ -77,7 +77,7 @@ def movable_features(movable: Tensor, explainer: Explainer, x: Tensor, features:
     """
     if isinstance(explainer, Activation):
         return None
-    if isinstance(explainer, ColumnEffects):
+    if isinstance(explainer, ByColumns):
         owners = explainer.columns.owner[movable]
         movable = torch.zeros(len(explainer.columns), dtype=torch.bool).index_fill(0, owners, value=True)
     elif explainer.reduce == "abs-sum":

@@ -16,7 +16,7 @@ from r2et.columns import Columns
 from r2et.data.layouts import GraphLayout, ImageLayout
 from r2et.domain import Domain, Threat, chosen_threat
 from r2et.errors import CheckpointError, InputError
-from r2et.explainers import ColumnEffects, Explainer, Gradient, table_explainer
+from r2et.explainers import ByColumns, Explainer, Gradient, table_explainer
 from r2et.numerics.checks import check_labels
 from r2et.numerics.memory import at_once
 from r2et.numerics.values import check_count, check_flag, check_kind, check_seed, check_text, quoted
@@ -80,7 +80,7 @@ class Subject:
     def explainer_under(self, threat: Threat | None) -> Explainer:
         """The explanation under a threat: columns are explained where categories and flags stay as they are."""
         stays = chosen_threat(threat, self.domain) == "domain"
-        return Gradient() if isinstance(self.explainer, ColumnEffects) and not stays else self.explainer
+        return Gradient() if isinstance(self.explainer, ByColumns) and not stays else self.explainer
 
     def audit(self, k: int | None = None, **options: Any) -> Audit:
         """`r2et.audit` of these rows, with the names of features and classes."""

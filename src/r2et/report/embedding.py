@@ -87,8 +87,7 @@ def _of_changes(audit: Audit, listed: int) -> int:
 
 def _row(audit: Audit, row: int) -> dict[str, Any]:
     samples = audit.samples
-    before = _placed(audit, samples.top[row], samples.top_scores[row])
-    after = _placed(audit, samples.after[:, row], samples.after_scores[:, row])
+    before, after = samples.top[row], samples.after[:, row]
     certified = float(samples.certified[row])
     return {
         "predicted": int(samples.predicted[row]),
@@ -122,11 +121,6 @@ def _lost(before: Tensor, after: Tensor) -> int:
     """How many names (M, k) are not there afterwards."""
     pairs = zip(before, after, strict=True)
     return sum(int(((names >= 0) & ~torch.isin(names, others)).sum()) for names, others in pairs)
-
-
-def _placed(audit: Audit, names: Tensor, scores: Tensor) -> Tensor:
-    """Names (..., k) with -1 where a list has an empty place."""
-    return torch.where(scores > 0, names, -1) if audit.direction == "positive" else names
 
 
 def _in_own_units(audit: Audit, row: int, before: Tensor, after: Tensor) -> dict[str, Any]:

@@ -247,6 +247,9 @@ class _Search:
         reach, dtype = self.task.reach, formulas.layer.w1.dtype
         self.lower = None if reach.lower is None else (reach.lower.to(x) - x).clamp_max_(0).to(dtype)
         self.upper = None if reach.upper is None else (reach.upper.to(x) - x).clamp_min_(0).to(dtype)
+        missing = reach.missing(x)
+        # no step is spent on what stays in a row
+        self.free = None if missing is None else (~missing).to(dtype)
         self.budget = self.task.budget[rows].to(dtype)[:, None, None]
         self.k = self.task.attack.k
         self.sorting = _Sorting(formulas.order[rows], len(plan.uniform), self.k)
@@ -320,7 +323,8 @@ class _Search:
         leaving = (seen.odds < SAFE_MARGIN) & (self.task.attack.keep != "any")
         # the loss is of shares, and no step sees the factor 1 / total
         weight = (leaving * pairs.total.squeeze(-1)).unsqueeze(-1) if leaving.any() else None
-        return self.around.turned(seen, curvature, v, weight)
+        slope = self.around.turned(seen, curvature, v, weight)
+        return slope if self.free is None else slope.mul_(self.free)
 
     def _inside(self, delta: Tensor) -> Tensor:
         """The nearest moves within reach and inside the budget, (M, R, n)."""

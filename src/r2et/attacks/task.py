@@ -228,7 +228,9 @@ class Task:
         """The part of directions (N, *features) that may be followed."""
         if self.reach.all_movable:
             return step
-        return self.reach.allowed(step.flatten(start_dim=self.attack.explainer.inputs)).reshape(step.shape)
+        inputs = self.attack.explainer.inputs
+        start = self.x.flatten(inputs) if step.shape == self.x.shape else None
+        return self.reach.allowed(step.flatten(start_dim=inputs), start).reshape(step.shape)
 
     def direction(self, slope: Tensor) -> Tensor:
         """The step of length 1 in the attack's norm that follows a slope (N, *features) best; 0 if it has NaN."""

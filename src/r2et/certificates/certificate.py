@@ -1,7 +1,8 @@
 """What a certificate says: a radius for each input, the map it is about, and what it rests on."""
 
 import textwrap
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -128,6 +129,30 @@ class Certificate:
         lines += [f"assumes: {entry}" for entry in self.assumptions]
         lines += [f"not {name}: {why}" for name, why in self.reasons.items()]
         return "\n".join(textwrap.fill(line, 80, subsequent_indent="  ") for line in lines)
+
+
+def joined(parts: "Sequence[tuple[Certificate, Tensor]]") -> Certificate:
+    """Certificates of some rows each, by their places (M,), as one of all rows.
+
+    >>> one, two = (Certificate(torch.tensor([[radius]]), "dual", "Gradient") for radius in (0.5, 0.7))
+    >>> joined([(one, torch.tensor([1])), (two, torch.tensor([0]))]).radius
+    tensor([0.7000, 0.5000])
+    """
+    first = parts[0][0]
+    if len(parts) == 1:
+        return first
+    order = torch.cat([rows for _, rows in parts]).argsort()
+
+    def together(tensors: list[Tensor]) -> Tensor:
+        return torch.cat(tensors)[order.to(tensors[0].device)]
+
+    tops = [part.top for part, _ in parts if part.top is not None]
+    return replace(
+        first,
+        limits=together([part.limits for part, _ in parts]),
+        top=together(tops) if len(tops) == len(parts) else None,
+        details={name: together([part.details[name] for part, _ in parts]) for name in first.details},
+    )
 
 
 def in_words(reach: Reach) -> str:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from r2et.certificates.additive import AdditiveLimits
-from r2et.certificates.certificate import Certificate, in_words
+from r2et.certificates.certificate import Certificate, in_words, joined
 from r2et.certificates.combined import FAMILIES, Combined, combined
 from r2et.certificates.deterministic import order_radii, other_classes
 from r2et.certificates.dual import why_not_dual
@@ -164,22 +164,28 @@ def certify_within(
     if name == "first-order":
         return estimate(model, x, k, reach=reach, explainer=explainer, target=target, chunk_size=chunk_size)
     if name != "smoothing":
-        with measuring(model, x):
-            return _enclosed(
-                model,
-                x,
-                k,
-                reach=reach,
-                explainer=explainer,
-                method=name,
-                target=target,
-                prediction=prediction,
-                radii=radii,
-                budget=budget,
-                chunk_size=chunk_size,
-                progress=progress,
-                points=points,
-            )
+        alike = explainer.alike(x) if type(explainer) is ColumnEffects else [(explainer, torch.arange(len(x)))]
+        parts = []
+        for part, rows in alike:
+            own = x[rows.to(x.device)]
+            with measuring(model, own):
+                certificate = _enclosed(
+                    model,
+                    own,
+                    k,
+                    reach=reach,
+                    explainer=part,
+                    method=name,
+                    target=target if target is None or len(alike) == 1 else target[rows],
+                    prediction=prediction,
+                    radii=radii,
+                    budget=budget,
+                    chunk_size=chunk_size,
+                    progress=progress,
+                    points=points if points is None or len(alike) == 1 else points[:, rows],
+                )
+            parts.append((certificate, rows))
+        return joined(parts)
     noise = method if isinstance(method, Smoothing) else Smoothing()
     counts = count_within(
         model,

@@ -24,8 +24,8 @@ def why_not_additive(network: Network, explainer: Explainer, classes: int) -> st
     if (network.base[network.blocks[0]] != 0).sum(1).amax() > 1:
         return f"units of layer {network.layers[0].name!r} read several features, so that columns interact"
     if isinstance(explainer, ColumnEffects) and any(
-        kind == "number" and len(features) > 1
-        for kind, features in zip(explainer.columns.kinds, explainer.columns.features, strict=True)
+        kind == "number" and len(explainer.columns.valued(number)) > 1
+        for number, kind in enumerate(explainer.columns.kinds)
     ):
         return "a number of this table is encoded as several features"
     return None
@@ -56,7 +56,12 @@ def slopes_at(network: Network, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor
 
 
 def tables(
-    network: Network, direction: Tensor, offsets: Tensor | None = None, *, grading: Grading = COARSE
+    network: Network,
+    direction: Tensor,
+    offsets: Tensor | None = None,
+    *,
+    grading: Grading = COARSE,
+    weights: Tensor | None = None,
 ) -> Tables | None:
     """Of the score direction . logits, direction (C,), by the features that may move; None if none does.
 
@@ -66,7 +71,9 @@ def tables(
         offsets: None = tables of the slopes by features. Else of what features add to the score, f(x) - offset,
             with an offset for each of them, (n,).
         grading: how fine they are.
+        weights: what the slope of each feature counts, (n,); None = 1.
     """
+    counts = None if weights is None else weights.tolist()
     layer, activation = network.layers[0], network.layers[0].activation
     assert isinstance(activation, Softplus)
     weights = layer.matrices[INPUT]
@@ -83,7 +90,8 @@ def tables(
         size, steep, bias = heights[units], weights[units, feature], layer.bias[units]
         v = float(linear[feature])
         if offsets is None:
-            shapes.append(Shape(v, 0.0, size * steep, steep, bias, activation, of_slopes=True))
+            unit = 1.0 if counts is None else counts[feature]
+            shapes.append(Shape(unit * v, 0.0, unit * size * steep, steep, bias, activation, of_slopes=True))
         else:
             shapes.append(Shape(-float(offsets[feature]), v, size, steep, bias, activation, of_slopes=False))
     return Tables.of(features, [shape.pieces(shape.edges(grading)) for shape in shapes]) if shapes else None

@@ -167,6 +167,7 @@ class Reading:
             columns=explainer.columns,
             variants=variants,
             differences=here - variants.summed(score(explainer.score, there, labels)),
+            weights=explainer.weights,
         )
 
     def _check_gradient(self, attributions: Attributions, floor: Tensor) -> None:

@@ -152,6 +152,7 @@ def looked_at(explainer: Explainer, features: int) -> dict[str, int]:
     if isinstance(explainer, ColumnEffects):
         columns = explainer.columns
         values = [len(shares) for shares in columns.frequencies if len(shares)]
-        return {"attributions": len(columns), "compared": sum(values) - len(values)}
+        missing = sum(flag >= 0 for flag in columns.missing)
+        return {"attributions": len(columns), "compared": sum(values) - len(values) + missing}
     points = explainer.samples if isinstance(explainer, SmoothGrad) else 1
     return {"attributions": features, "points": points}

@@ -41,8 +41,9 @@ from r2et.numerics.values import check_flag, check_k
 from r2et.recipes import PRESETS, Preset, Schedule
 from r2et.recipes.methods import OwnObjective
 from r2et.registry import Trust
-from r2et.tables.columns import as_frame, as_input_errors, which_columns
+from r2et.tables.columns import as_frame, as_input_errors, column_names, which_columns
 from r2et.tables.encoding import Encoding
+from r2et.tables.kinds import Pooling
 from r2et.tables.labels import class_numbers
 from r2et.tables.rows import Rows, row_names, series_name
 from r2et.tables.splits import hold_out
@@ -54,10 +55,12 @@ from r2et.training import WeightedRows
 class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type: ignore[misc]  # sklearn has no types
     """A small network for tables whose explanations stay put, as a scikit-learn classifier.
 
-    Columns are encoded inside: numbers are standardised; text, objects and pandas categories become one feature
-    of 0 and 1 for each category, two categories one feature; booleans and columns of 0 and 1 stay so. An
-    explanation ranks columns (`r2et.explainers.ColumnEffects`): a number by the slope of the predicted class's
-    log-odds per standard deviation, a category or a flag by how far these are from their mean over its values.
+    Columns are encoded inside: numbers, and dates as days, are standardised; text, objects and pandas categories
+    become one feature of 0 and 1 for each category, two categories one feature, rare categories one together;
+    booleans and columns of 0 and 1 stay so. Values may be missing: of a number the median stands for them beside a
+    feature that says so, of anything else "missing" is a category. An explanation ranks columns
+    (`r2et.explainers.ColumnEffects`): a number by the slope of the predicted class's log-odds per standard
+    deviation, a category, a flag or a missing number by how far these are from their mean over its other values.
 
     `fit` holds out rows for validation, trains with scale-free R2ET and picks its weights: the most stable lists
     of columns among the models whose AUC is within 0.01 of a vanilla network's, as WorstCase (budget "fast") finds
@@ -80,6 +83,8 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
         patience: stop after this many epochs without a lower validation loss; None = never.
         validation_fraction: share of the rows that is held out, of each class.
         categorical_features: columns that are categorical though they hold numbers: names, numbers, or a mask.
+        rare_share, rare_rows: categories with less than this share of the rows, or with fewer rows (where these
+            are no more than 2 % of the table), are pooled: see `r2et.tables.Pooling`. 0 and 0 = none are.
         class_weight: "balanced", or a dict from class to weight; multiplied with `sample_weight`.
         radius: of the attack that candidates are judged by, in encoded units.
         random_state: of everything that is drawn.
@@ -90,7 +95,8 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
         n_features_in_, feature_names_in_: columns, and their names if all are text.
         encoding_: how columns become features; `encoding_.names` are the n encoded features, and
             `encoding_.as_columns` says which column each belongs to.
-        domain_: what an attack may change: numbers inside the range seen in fit, no categories, no flags.
+        domain_: what an attack may change: numbers inside the range seen in fit where they are not missing, no
+            categories, no flags.
         model_: the network, (N, n) to logits (N, classes), in float64.
         settings_: hyper-parameters that were used.
         candidates_: one row for each model the rule chose from; empty if there was no search. `precision` is P@k
@@ -120,6 +126,8 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
         patience: int | None = 10,
         validation_fraction: float = 0.2,
         categorical_features: Any = None,
+        rare_share: float = 0.005,
+        rare_rows: int = 20,
         class_weight: Mapping[Any, float] | str | None = None,
         radius: float = 1.0,
         random_state: Any = None,
@@ -136,9 +144,17 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
         self.patience = patience
         self.validation_fraction = validation_fraction
         self.categorical_features = categorical_features
+        self.rare_share = rare_share
+        self.rare_rows = rare_rows
         self.class_weight = class_weight
         self.radius = radius
         self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # a missing value is something that a row says
+        tags.input_tags.allow_nan = True
+        return tags
 
     # --- fitting --------------------------------------------------------------------------------------------
 
@@ -170,7 +186,8 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
         check_classes(classes, numbers)
         with as_input_errors():
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        encoding = Encoding.learn(frame, which_columns(frame, self.categorical_features))
+        pool = Pooling(self.rare_share, whole(self.rare_rows))
+        encoding = Encoding.learn(frame, which_columns(frame, self.categorical_features), pool)
         k = lowered_k(int(self.k), encoding.as_columns)
         explainer = table_explainer(encoding.as_columns)
         x = torch.from_numpy(encoding.encode(frame)).float()
@@ -251,8 +268,14 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
         """What the network sees, float64 (N, n), and the rows as a frame."""
         check_is_fitted(self, "model_")
         frame = as_frame(X)
-        with as_input_errors():
-            validate_data(self, X, reset=False, skip_check_array=True)
+        try:
+            with as_input_errors():
+                validate_data(self, X, reset=False, skip_check_array=True)
+        except InputError as error:
+            # scikit-learn names five columns at most
+            if isinstance(X, pd.DataFrame) and (gaps := self.encoding_.gaps(column_names(frame))):
+                raise InputError(f"{error}{gaps}") from error
+            raise
         if isinstance(X, pd.DataFrame):
             # scikit-learn compares names only if all are text
             self.encoding_.check_columns(frame)

@@ -21,6 +21,7 @@ from r2et.numerics.values import (
 )
 from r2et.recipes import find_method
 from r2et.tables.columns import as_input_errors
+from r2et.tables.kinds import Pooling
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
@@ -44,6 +45,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     for name in ("k", "epochs", "patience", "batch_size"):
         if (name, parameters[name]) not in (("patience", None), ("batch_size", "auto")):
             check_count(name, whole(parameters[name]))
+    Pooling(parameters["rare_share"], whole(parameters["rare_rows"]))
     for name in ("lr", "radius", "validation_fraction"):
         check_positive(name, parameters[name])
     share = parameters["validation_fraction"]

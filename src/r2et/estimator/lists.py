@@ -14,6 +14,7 @@ from r2et.domain import Domain
 from r2et.enclosure.problems import why_not
 from r2et.explainers import Explainer
 from r2et.individuality import Individuality
+from r2et.tables.columns import as_text
 
 
 def listed(
@@ -65,15 +66,11 @@ def _radii(model: nn.Module, x: Tensor, k: int, *, explainer: Explainer, domain:
 
 
 def own_values(frame: pd.DataFrame, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> list[str]:
-    """The values of a frame at places (M,), as text: whole numbers without a fraction.
+    """The values of a frame at places (M,), as text: whole numbers without a fraction, "missing" where none is.
 
-    >>> frame = pd.DataFrame({"age": [30.0, 41.5], "job": ["cook", "nurse"]})
-    >>> own_values(frame, np.array([0, 1]), np.array([0, 1]))
-    ['30', 'nurse']
+    >>> frame = pd.DataFrame({"age": [30.0, None], "job": ["cook", "nurse"]})
+    >>> own_values(frame, np.array([0, 1, 1]), np.array([0, 1, 0]))
+    ['30', 'nurse', 'missing']
     """
     values = [frame.iloc[:, i].to_numpy(dtype=object) for i in range(frame.shape[1])]
-    return [_as_text(values[column][row]) for row, column in zip(rows, columns, strict=True)]
-
-
-def _as_text(value: Any) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    return [as_text(values[column][row]) for row, column in zip(rows, columns, strict=True)]

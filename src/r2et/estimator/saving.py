@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from r2et.estimator.classifier import StableClassifier
     from r2et.recipes.methods import OwnObjective
 
-VERSION = 2
+VERSION = 3
 NAME = "StableClassifier"
 
 

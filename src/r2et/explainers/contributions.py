@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple, Protocol, cast
 
@@ -86,6 +86,10 @@ class Contributions(ByColumns):
             check_rows_exist(self.background.tensor, self.columns)
         except InputError as error:
             raise InputError(f"the background does not fit the columns: {error}") from error
+
+    def in_units(self, scale: Tensor) -> "Contributions":
+        """The same with the background in these units: contributions do not depend on them."""
+        return replace(self, background=Background(self.background.tensor / scale.detach().cpu().double()))
 
     @property
     def positive(self) -> bool:

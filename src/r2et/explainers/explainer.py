@@ -167,6 +167,17 @@ class Explainer(ABC):
     def refuse_moves(self, movable: Tensor) -> None:  # noqa: B027 - most are about every input
         """Raise if the explanation is not about inputs in which these features move, bool (n,)."""
 
+    def in_units(self, scale: Tensor) -> "Explainer":
+        """What explains the model f(z * scale) at z = x / scale as this explains f at x.
+
+        Args:
+            scale: one unit of each feature, (*features), as `r2et.domain.in_plausible_units` has it.
+        """
+        raise InputError(
+            f"{type(self).__name__} depends on the units of the inputs, and has no form for others: use gradient, "
+            "gradient-times-input, column-effects or contributions"
+        )
+
     def gradient(
         self, model: nn.Module, x: Tensor, target: Tensor, *, create_graph: bool, logits: Tensor | None
     ) -> Tensor:

@@ -8,9 +8,11 @@ if TYPE_CHECKING:
     from r2et.tables.columns import numeric_inputs
     from r2et.tables.encoding import Encoding
     from r2et.tables.files import read_frame, read_texts
+    from r2et.tables.kinds import Pooling
     from r2et.tables.labelled import LabelledTable, read_table
     from r2et.tables.labels import class_numbers, class_order
     from r2et.tables.origins import Origin
+    from r2et.tables.plausible import Plausible, parse_plausible
     from r2et.tables.rows import Rows
     from r2et.tables.units import Units
 
@@ -18,11 +20,14 @@ __all__ = [
     "Encoding",
     "LabelledTable",
     "Origin",
+    "Plausible",
+    "Pooling",
     "Rows",
     "Units",
     "class_numbers",
     "class_order",
     "numeric_inputs",
+    "parse_plausible",
     "read_frame",
     "read_table",
     "read_texts",
@@ -35,11 +40,14 @@ __getattr__ = lazily(
         "Encoding": "encoding",
         "LabelledTable": "labelled",
         "Origin": "origins",
+        "Plausible": "plausible",
+        "Pooling": "kinds",
         "Rows": "rows",
         "Units": "units",
         "class_numbers": "labels",
         "class_order": "labels",
         "numeric_inputs": "columns",
+        "parse_plausible": "plausible",
         "read_frame": "files",
         "read_table": "labelled",
         "read_texts": "files",

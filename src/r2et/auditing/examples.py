@@ -104,11 +104,7 @@ def decided(audit: "Audit", number: int, probability: float) -> str:
 
 def listed(names: Tensor, scores: Tensor) -> list[tuple[int, float]]:
     """Numbers and scores of what a list names: of k places (k,), some may be empty."""
-    return [
-        (number, score)
-        for number, score in zip(names.tolist(), scores.tolist(), strict=True)
-        if number >= 0
-    ]
+    return [(number, score) for number, score in zip(names.tolist(), scores.tolist(), strict=True) if number >= 0]
 
 
 def own_value(audit: "Audit", row: int, ranked: int) -> str:

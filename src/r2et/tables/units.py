@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: of a value that is not there, and of a category that fit did not have
 MISSING, NEW = "missing", "(a new value)"
+#: seconds
+DAY = 24 * 60 * 60
 #: digits of a standard deviation that are told, where nothing says how finely a column is measured
 DIGITS = 4
 #: digits of a value that are told, at least
@@ -71,7 +73,7 @@ class ColumnUnits:
         if self.kind == "date":
             return _date(value)
         if self.step > 0:
-            return f"{value:.{max(0, round(-math.log10(self.step)))}f}"
+            return _fixed(value, self.step)
         # all digits before the point
         digits = max(VALUE_DIGITS, math.floor(math.log10(abs(value))) + 1) if value else 1
         return f"{float(f'{value:.{min(digits, 17)}g}'):.15g}" if abs(value) < 1e15 else f"{value:.6g}"
@@ -80,8 +82,7 @@ class ColumnUnits:
         """A number as it is told beside another one: no finer than the resolution."""
         if self.kind == "date" or self.step > 0:
             return self.text(value)
-        rounded = round(value / self.resolution) * self.resolution
-        return f"{rounded + 0.0:.{max(0, round(-math.log10(self.resolution)))}f}"
+        return _fixed(round(value / self.resolution) * self.resolution, self.resolution)
 
     def of_row(self, row: NDArray[np.float64]) -> str:
         """The value of one encoded row (n,), as text."""
@@ -134,7 +135,7 @@ class Units:
             frame: rows as a person has them: flags are called True and False where it has truth values.
         """
         ends = pairwise(accumulate((_width(entry) for entry in description), initial=0))
-        truths = set() if frame is None else set(map(str, frame.select_dtypes("bool").columns))
+        truths = set() if frame is None else _truths(frame)
         return cls(
             tuple(_column(entry, start, truths) for entry, (start, _) in zip(description, ends, strict=True))
         )
@@ -206,22 +207,44 @@ def _column(entry: Mapping[str, Any], start: int, truths: set[str]) -> ColumnUni
 
 
 def _step(entry: Mapping[str, Any]) -> float:
-    """How far apart values are by what the encoding knows of it."""
+    """How far apart values are by what the encoding knows of it; dates with a time are told to the second."""
+    if entry["kind"] == "date":
+        return 1 / DAY
     plausible = entry.get("plausible") or {}
     return float(plausible.get("step", 0.0))
 
 
+def _truths(frame: "pd.DataFrame") -> set[str]:
+    """The columns that hold truth values."""
+    from pandas.api.types import infer_dtype
+
+    return {str(name) for name in frame.columns if infer_dtype(frame[name], skipna=True) == "boolean"}
+
+
 def _as_text(value: Any) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    # pandas is imported when it is used: tensors need none
+    from r2et.tables.columns import as_text
+
+    return as_text(value)
+
+
+def _fixed(value: float, step: float) -> str:
+    """With the decimals of a step.
+
+    >>> _fixed(-0.2, 1.0), _fixed(1.5, 0.5), _fixed(2.0, 0.001)
+    ('0', '1.5', '2.000')
+    """
+    decimals = max(0, math.ceil(-math.log10(step) - 1e-9))
+    return f"{round(value, decimals) + 0.0:.{decimals}f}"
 
 
 def _date(days: float) -> str:
-    """ISO: the day, and the time where there is one.
+    """ISO: the day, and the time to the second where there is one.
 
     >>> _date(0.0), _date(19000.5)
-    ('1970-01-01', '2022-01-08 12:00')
+    ('1970-01-01', '2022-01-08 12:00:00')
     """
-    minutes = round(days * 24 * 60)
-    if minutes % 1440 == 0:
-        return str(np.datetime64(minutes // 1440, "D"))
-    return str(np.datetime64(minutes, "m")).replace("T", " ")
+    seconds = round(days * DAY)
+    if seconds % DAY == 0:
+        return str(np.datetime64(seconds // DAY, "D"))
+    return str(np.datetime64(seconds, "s")).replace("T", " ")

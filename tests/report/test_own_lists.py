@@ -31,7 +31,7 @@ def test_one_list_is_said_at_the_top_and_has_no_kappa():
     audit = with_lists(SAME)
     text = plain(page.render(audit))
     assert "It is one list for everybody (two share 100 %): it says nothing about a single input." in text
-    assert ", but it is one list for everybody.</h1>" in text
+    assert ", and it is one list for everybody.</h1>" in text
     assert "All 8 inputs have the same list; lists drawn by chance would share 33 %." in text
     assert "<strong>One list for everybody.</strong>" in text
     assert 'class="kappas"' not in text

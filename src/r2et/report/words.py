@@ -78,7 +78,8 @@ def headline(audit: Audit) -> tuple[str, str]:
     short, full = _finding(audit)
     if one_list(audit):
         # that such a list holds is no good news
-        short = f"{short.removesuffix('.')}, but it is one list for everybody."
+        beside = "and" if audit.worst.displaced else "but"
+        short = f"{short.removesuffix('.')}, {beside} it is one list for everybody."
     return short, f"{stands(audit)} {full}"
 
 

@@ -79,15 +79,17 @@ ATTACKS = {
         "WorstCase": {"budget": "fast"},
     }.items()
 }
+COLUMNS = r2et.Columns(
+    tuple(f"column {i}" for i in range(FEATURES)),
+    tuple((i,) for i in range(FEATURES)),
+    ("number",) * FEATURES,
+    ((),) * FEATURES,
+)
 EXPLAINERS = {
     "Activation": r2et.explainers.Activation(layer="2"),
-    "ColumnEffects": r2et.explainers.ColumnEffects(
-        columns=r2et.Columns(
-            tuple(f"column {i}" for i in range(FEATURES)),
-            tuple((i,) for i in range(FEATURES)),
-            ("number",) * FEATURES,
-            ((),) * FEATURES,
-        )
+    "ColumnEffects": r2et.explainers.ColumnEffects(columns=COLUMNS),
+    "Contributions": r2et.explainers.Contributions(
+        columns=COLUMNS, background=r2et.explainers.Background(((0.0,) * FEATURES, (1.0,) * FEATURES)), pairs=1
     ),
     "FromCaptum": r2et.explainers.FromCaptum(method=Saliency),
     "Gradient": r2et.explainers.Gradient(),

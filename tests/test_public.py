@@ -32,7 +32,9 @@ INSIDE = {
     "attacks": ["AttackResult", "ERAttack", "MSEAttack", "WorstCase"],
     "explainers": [
         "Activation",
+        "Background",
         "ColumnEffects",
+        "Contributions",
         "FromCaptum",
         "Gradient",
         "GradientTimesInput",

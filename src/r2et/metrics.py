@@ -10,7 +10,7 @@ from r2et import ranking
 from r2et.attacks import AttackResult
 from r2et.domain import Domain, under_threat
 from r2et.errors import InputError
-from r2et.explainers import Activation, ColumnEffects, Explainer, Gradient
+from r2et.explainers import Activation, ByColumns, Explainer, Gradient
 from r2et.numerics.checks import check_baseline, check_inputs, check_labels, check_logits
 from r2et.numerics.memory import at_once
 from r2et.numerics.modes import random_states_kept
@@ -102,7 +102,7 @@ def _check_result(result: AttackResult) -> None:
 
 
 def displaced(result: AttackResult, k: int) -> Tensor:
-    """How many of the k most important features an attack drove out of the top-k set, (N,).
+    """How many of the k most important features an attack drove out of the list, (N,).
 
     For pairs of inputs the mean over both.
 
@@ -111,8 +111,12 @@ def displaced(result: AttackResult, k: int) -> Tensor:
     tensor([0., 0., 0., 0.])
     """
     _check_result(result)
-    check_k(k, result.before.shape[-1])
-    lost = ranking.top_k_mask(result.before, k) & ~ranking.top_k_mask(result.after, k)
+    n = result.before.shape[-1]
+    check_k(k, n + 1 if result.positive and k == n else n)
+    before, after = (
+        ranking.list_mask(scores, k, positive=result.positive) for scores in (result.before, result.after)
+    )
+    lost = before & ~after
     return lost.sum(-1).to(result.before.dtype).reshape(len(lost), -1).mean(1)
 
 
@@ -136,7 +140,7 @@ def dffot(
             two inputs are removed.
         explainer: None = Gradient().
         baseline: what a removed feature is set to: a number, or a tensor that broadcasts to one input (*features).
-            None = 0; for ColumnEffects the most frequent value of a discrete column, so that every row exists.
+            None = 0; for columns the most frequent value of a discrete column, so that every row exists.
         fractions: K = round(fraction * n), at least 1, such as (0.01, 0.05, 0.1, 0.2, 0.5) for images and graphs;
             None = 1..n, for tables.
         chunk_size: how many inputs are evaluated at once; None = as many as fit 2**24 values.
@@ -284,7 +288,7 @@ def _changes(
     check_module(model)
     model, _ = under_threat(model, x, domain, None, inputs=explainer.inputs)
     if baseline is None:
-        baseline = explainer.columns.typical if isinstance(explainer, ColumnEffects) else 0.0
+        baseline = explainer.columns.typical if isinstance(explainer, ByColumns) else 0.0
     filler = _filler(baseline, x)
     most = _rows_at_once(x, chunk_size)
     rows = min(len(x), most)

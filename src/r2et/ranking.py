@@ -64,6 +64,33 @@ def with_blanks(scores: Tensor, k: int) -> Tensor:
     return torch.cat([scores.new_zeros(*scores.shape[:-1], k), scores], dim=-1)
 
 
+def across_zero(scores: Tensor, named: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """What changes a list that has empty places: pairs of a name and an empty place, the nearest to 0 first.
+
+    A name that falls to 0 gives its place up, and another that rises above takes one.
+
+    Args:
+        scores: (..., n).
+        named: by the list, bool (..., n), fewer than k of them.
+        k: most names of a list, at most n.
+
+    Returns:
+        Numbers among scores `with_blanks`, int64 (..., k) each: of what is on the list, and of what is not.
+
+    >>> across_zero(torch.tensor([3.0, -1.0, 0.5]), torch.tensor([True, False, True]), k=3)
+    (tensor([5, 0, 3]), tensor([2, 4, 2]))
+    """
+    gap = torch.where(named, scores, -scores)
+    near = gap.argsort(dim=-1, stable=True)
+    # half of the places for either side, or many columns next to 0 would hide the names
+    sides = named.gather(-1, near)
+    place = torch.where(sides, sides.cumsum(-1), (~sides).cumsum(-1))
+    early = (place > (k + 1) // 2).byte().argsort(dim=-1, stable=True)[..., :k]
+    column, own = near.gather(-1, early), sides.gather(-1, early)
+    # the first blank has a place on the list, and the last has none if there is a name
+    return torch.where(own, column + k, 0), torch.where(own, k - 1, column + k)
+
+
 def _check_values(scores: Tensor, name: str = "scores") -> None:
     """Scores that can be ranked: a tensor (..., n) of real numbers, none of them NaN."""
     _check_kind(scores, name)
@@ -141,13 +168,15 @@ def boundary_gap(scores: Tensor, k: int) -> Tensor:
     return best[..., k - 1] - best[..., k]
 
 
-def precision_at_k(scores_a: Tensor, scores_b: Tensor, k: int) -> Tensor:
+def precision_at_k(scores_a: Tensor, scores_b: Tensor, k: int, *, positive: bool = False) -> Tensor:
     """The share of the top-k features of one explanation that are in the top-k of the other (App. B.1.4).
 
     Args:
         scores_a: (..., n).
         scores_b: (..., n), the same n.
         k: size of the sets.
+        positive: whether lists name positive scores alone, see `list_mask`: then it is the share of the longer
+            one, and k may be n.
 
     Returns:
         (...,), between 0 and 1.
@@ -156,6 +185,10 @@ def precision_at_k(scores_a: Tensor, scores_b: Tensor, k: int) -> Tensor:
     tensor([0.5000])
     """
     _check_comparable(scores_a, scores_b)
+    if positive:
+        return list_precision(
+            list_mask(scores_a, k, positive=True), list_mask(scores_b, k, positive=True), scores_a.dtype
+        )
     check_k(k, scores_a.shape[-1])
     return overlap(top_k_mask(scores_a, k), top_k_mask(scores_b, k), scores_a.dtype)
 

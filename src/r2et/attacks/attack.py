@@ -305,6 +305,7 @@ class Attack(ABC):
             details=best.details,
             rejected=best.judge.rejected + judge.rejected,
             notes=tuple(best.notes),
+            positive=self.explainer.positive,
         )
 
 

@@ -149,7 +149,7 @@ class Judge:
         weakest, strongest = salient.gather(-1, inside[..., :pairs]), contenders.gather(-1, first)
         if not self.task.blanks or not (short := self.task.top[..., :1]).any():
             return weakest, strongest
-        across = _across_zero(scores[..., k:], self.task.top[..., k:], k)
+        across = ranking.across_zero(scores[..., k:], self.task.top[..., k:], k)
         return torch.where(short, across[0], weakest), torch.where(short, across[1], strongest)
 
     def _overlap(self, scores: Tensor, boundary: tuple[Tensor, Tensor]) -> Tensor:
@@ -206,22 +206,3 @@ class Judge:
             except ModelError as error:
                 raise ModelError(f"predictions, number {number} of {len(logits)}: {error}") from error
         return [predicted_class(values) for values in logits]
-
-
-def _across_zero(scores: Tensor, named: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The pairs of a list with empty places: numbers behind k blanks, int64 (..., k) twice.
-
-    Args:
-        scores: without the blanks, (..., n).
-        named: by the clean list, bool (..., n), fewer than k of them.
-        k: at most n.
-    """
-    gap = torch.where(named, scores, -scores)
-    near = gap.argsort(dim=-1, stable=True)
-    # half of the places for either side, or many columns next to 0 would hide the names
-    sides = named.gather(-1, near)
-    place = torch.where(sides, sides.cumsum(-1), (~sides).cumsum(-1))
-    early = (place > (k + 1) // 2).byte().argsort(dim=-1, stable=True)[..., :k]
-    column, own = near.gather(-1, early), sides.gather(-1, early)
-    # the first blank has a place on the list, and the last has none if there is a name
-    return torch.where(own, column + k, 0), torch.where(own, k - 1, column + k)

@@ -12,6 +12,7 @@ from r2et.attacks import Attack, AttackResult, Task
 from r2et.attacks.inspected import InspectedModel
 from r2et.auditing.certifying import Certifier
 from r2et.auditing.inputs import Names, read_names
+from r2et.auditing.own_rows import moves_of
 from r2et.auditing.parts import AuditRun, Part, draw, sample_rows
 from r2et.auditing.planning import Plan
 from r2et.auditing.samples import Picture, Samples
@@ -23,7 +24,6 @@ from r2et.numerics.checks import check_labels, check_logits
 from r2et.numerics.memory import at_once
 from r2et.numerics.preflight import measuring
 from r2et.numerics.row_noise import row_normal
-from r2et.numerics.values import check_k
 from r2et.progress import progress_bar
 from r2et.stability import thickness
 from r2et.stability.neighbours import Neighbours
@@ -74,7 +74,7 @@ def run(plan: Plan) -> AuditRun:
         logits = _logits(plan.model, plan.x, plan.chunk)
         check_labels(plan.y, len(plan.x), logits.shape[1])
         features = plan.explainer(plan.model, plan.x[:1]).shape[-1]
-        check_k(options.k, features)
+        plan.explainer.check_k(options.k, features)
         names = _names(plan, features, logits.shape[1])
         certifier = Certifier(
             plan.model, plan.x, options.k, plan.explainer, reach=plan.reach, wanted=options.certificate
@@ -188,6 +188,7 @@ class _Chunks:
             thickness=self._thickness(x),
             faithfulness=self._faithfulness(x),
             bracket=bracket,
+            moves=moves_of(plan.units, plan.reach.threat, x, [result.x for result in results[-1]]),
         )
         return part, self._pictures(x, samples, results[-1][-1], rows.start)
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,12 +11,15 @@ from torch import Tensor
 from r2et import metrics
 from r2et.attacks import Attack
 from r2et.auditing.lists import count_lists, movable_features
+from r2et.auditing.own_rows import OwnRows, join_moves
 from r2et.auditing.parts import AuditRun, Part
 from r2et.auditing.planning import Plan
+from r2et.auditing.provenance import background_of
 from r2et.auditing.result import AttackRow, Audit
 from r2et.auditing.samples import Picture, Samples
 from r2et.certificates import Bracket, Certificate
 from r2et.certificates.both_ends import join_brackets
+from r2et.explainers.by_columns import ByColumns
 
 
 def collect(plan: Plan, run: AuditRun) -> Audit:
@@ -60,7 +64,24 @@ def collect(plan: Plan, run: AuditRun) -> Audit:
         kappas=kappas,
         movable=1.0 if movable is None else individuality.movable_share(movable),
         notes=plan.notes,
+        **_for_people(plan, parts, done),
     )
+
+
+def _for_people(plan: Plan, parts: Sequence[Part], done: int) -> dict[str, Any]:
+    """What an audit knows besides figures: units, target, background."""
+    explainer, background = plan.explainer, background_of(plan.explainer)
+    moved = [part.moves for part in parts if part.moves is not None]
+    own = None
+    if plan.units is not None and plan.x.ndim == 2 and plan.x.shape[1] == plan.units.features:
+        own = OwnRows(plan.units, plan.x[:done], join_moves(moved) if moved else None)
+    return {
+        "by_columns": isinstance(explainer, ByColumns),
+        "direction": "positive" if explainer.positive else "signed" if explainer.reduce == "signed" else "",
+        "target": plan.target,
+        "own": own,
+        "background": None if background is None else {"rows": len(background), "sha256": background.sha256},
+    }
 
 
 def _faithfulness(parts: Sequence[Part], rows: int) -> dict[str, float]:

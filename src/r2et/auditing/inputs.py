@@ -9,7 +9,7 @@ from torch import Tensor
 from r2et.data.layouts import GraphLayout, ImageLayout
 from r2et.domain import Domain
 from r2et.errors import InputError
-from r2et.explainers import Activation, ColumnEffects, Explainer
+from r2et.explainers import Activation, ByColumns, Explainer
 from r2et.numerics.values import check_names, check_radii
 
 Layout = ImageLayout | GraphLayout
@@ -56,7 +56,7 @@ def read_names(
     of_ranked = of_inputs if ranked == inputs else tuple(f"feature {i}" for i in range(ranked))
     if isinstance(explainer, Activation):
         of_ranked = tuple(f"neuron {i}" for i in range(ranked))
-    elif isinstance(explainer, ColumnEffects):
+    elif isinstance(explainer, ByColumns):
         of_ranked = tuple(explainer.columns.names)
     elif isinstance(layout, ImageLayout) and ranked == layout.shape[1] * layout.shape[2] != inputs:
         of_ranked = ImageLayout((1, *layout.shape[1:]), (0.0,), (1.0,)).names
@@ -67,7 +67,7 @@ def read_names(
             raise InputError(f"{len(names)} feature names for {inputs} features{ranks}")
         if len(names) == inputs:
             of_inputs = names
-            own = isinstance(explainer, Activation | ColumnEffects)
+            own = isinstance(explainer, Activation | ByColumns)
             of_ranked = names if ranked == inputs and not own else of_ranked
         else:
             of_ranked = names

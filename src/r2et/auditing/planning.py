@@ -28,6 +28,7 @@ from r2et.numerics.values import (
     quoted,
 )
 from r2et.tables.rows import Rows, read_rows
+from r2et.tables.units import Units
 
 if TYPE_CHECKING:
     from r2et.tables.rows import Inputs, Labels
@@ -91,6 +92,8 @@ class Plan:
         x: (N, *features).
         y: class numbers (N,), not yet checked against the model's outputs.
         feature_names, row_names: what the data call them, or ().
+        units: of a table's columns; None if these are unknown.
+        target: what the classes are of, or "".
         explainer: the one that was chosen, or the one that suits the data.
         notes: what to know before believing the figures, as sentences without their full stop.
         options: as they were chosen.
@@ -107,6 +110,8 @@ class Plan:
     explainer: Explainer
     feature_names: tuple[str, ...]
     row_names: tuple[str, ...]
+    units: Units | None
+    target: str
     notes: tuple[str, ...]
     options: Options
     radii: tuple[float, ...]
@@ -149,6 +154,8 @@ def make_plan(model: nn.Module, x: "Inputs", y: "Labels | None", options: Option
         y=rows.y,
         explainer=explainer,
         feature_names=rows.names,
+        units=rows.units,
+        target=rows.target,
         notes=_notes(rows, options.domain),
         row_names=_row_names(options.row_names, rows.index, len(rows.x)),
         options=options,

@@ -32,7 +32,8 @@ class Samples:
         radii: of the attacks, rising, (R,).
         labels, predicted: class numbers (N,).
         probability: of the predicted class (N,).
-        top, top_scores: the salient features and their scores, most salient first, (N, M, k).
+        top, top_scores: the salient features and their scores, most salient first, (N, M, k); where a list has
+            fewer names, -1 and 0.
         after, after_scores: the same after WorstCase, (R, N, M, k).
         precision, distance: P@k and norm of WorstCase's perturbation, (R, N).
         noise: P@k under random noise, (R, N).
@@ -88,5 +89,5 @@ class Samples:
 
     def lost(self) -> Tensor:
         """How many salient features WorstCase drove out, summed over the radii, (N,)."""
-        # P@k is rounded: only as whole numbers of features do equal rows compare as equal
-        return ((1 - self.precision.double()) * self.top.shape[-1] * self.members).sum(0).round()
+        # P@k is rounded: equal rows are to compare as equal
+        return ((1 - self.precision.double()) * self.top.shape[-1] * self.members).sum(0).round(decimals=4)

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from r2et import data
+from r2et.auditing.provenance import Source
 from r2et.auditing.result import Audit
 from r2et.auditing.running import audit
 from r2et.columns import Columns
 from r2et.data.layouts import GraphLayout, ImageLayout
 from r2et.domain import Domain, Threat, chosen_threat, in_plausible_units
 from r2et.errors import CheckpointError, InputError
-from r2et.explainers import ColumnEffects, Explainer, Gradient, table_explainer
+from r2et.explainers import ByColumns, ColumnEffects, Explainer, Gradient, table_explainer
 from r2et.numerics.checks import check_labels
 from r2et.numerics.memory import at_once
 from r2et.numerics.values import check_count, check_flag, check_kind, check_seed, check_text, quoted
@@ -26,6 +27,7 @@ from r2et.tables.labelled import LabelledTable
 from r2et.tables.labels import class_numbers, class_order
 from r2et.tables.plausible import Plausible, parse_plausible, proposed
 from r2et.tables.rows import Rows
+from r2et.tables.units import Units
 from r2et.training.fitting import check_runs
 
 
@@ -50,7 +52,9 @@ class Subject:
         preset: radius and steps of the attack, as saved with an r2et checkpoint.
         notes: what to know before believing figures from these rows, as sentences without their full stop.
         plausible: one plausible change of each column of numbers; empty if the columns' units are unknown.
-        units: one unit of each feature, if x counts in plausible changes; None = x is as the model has it.
+        scale: one plausible change of each feature, if x counts in these; None = x is as the model has it.
+        units: of a table's columns; None if these are unknown.
+        source: of the rows, for the record.
     """
 
     name: str
@@ -70,7 +74,9 @@ class Subject:
     preset: Mapping[str, Any] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = field(default=(), repr=False)
     plausible: Mapping[str, Plausible] = field(default_factory=dict, repr=False)
-    units: Tensor | None = field(default=None, repr=False)
+    scale: Tensor | None = field(default=None, repr=False)
+    units: Units | None = field(default=None, repr=False)
+    source: Source = field(default_factory=Source, repr=False)
 
     @property
     def rows_at_once(self) -> int:
@@ -80,10 +86,10 @@ class Subject:
     def explainer_under(self, threat: Threat | None) -> Explainer:
         """The explanation under a threat: columns are explained where categories and flags stay as they are."""
         stays = chosen_threat(threat, self.domain) == "domain"
-        explainer = Gradient() if isinstance(self.explainer, ColumnEffects) and not stays else self.explainer
-        if self.units is None:
+        explainer = Gradient() if isinstance(self.explainer, ByColumns) and not stays else self.explainer
+        if self.scale is None:
             return explainer
-        counted = explainer.in_units(self.units)
+        counted = explainer.in_units(self.scale)
         if (
             isinstance(counted, ColumnEffects)
             and len(self.feature_names) == len(counted.columns) == counted.columns.n
@@ -115,7 +121,8 @@ class Subject:
             model=model,
             x=z,
             domain=None if self.domain is None else counted,
-            units=model.scale,
+            scale=model.scale,
+            units=None if self.units is None else self.units.counted_in(model.scale),
             notes=(*self.notes, note),
         )
 
@@ -136,7 +143,7 @@ class Subject:
         """`r2et.audit` of these rows, with the names of features and classes."""
         finding = audit(
             self.model,
-            Rows(self.x, self.y, self.feature_names, tuple(map(str, self.row_numbers)), self.domain, self.columns),
+            self._rows(),
             k=self.k if k is None else k,
             explainer=self.explainer_under(options.get("threat")),
             chunk_size=self.rows_at_once,
@@ -145,7 +152,20 @@ class Subject:
             name=self.name,
             **options,
         )
-        return replace(finding, notes=(*self.notes, *finding.notes))
+        return replace(finding, notes=(*self.notes, *finding.notes), source=self.source)
+
+    def _rows(self) -> Rows:
+        """The rows with what is known about them; rows of a file are counted from 1, as people do."""
+        return Rows(
+            self.x,
+            self.y,
+            self.feature_names,
+            tuple(str(number + 1) for number in self.row_numbers),
+            self.domain,
+            self.columns,
+            self.units,
+            self.source.target,
+        )
 
 
 def from_data_set(
@@ -217,6 +237,7 @@ def from_data_set(
         class_names=loaded.class_names,
         layout=loaded.layout,
         preset=opened.information.get("attack", {}),
+        source=Source(data=loaded.name, drawn=f"the first {len(x)} test inputs", target=target or ""),
     )
 
 
@@ -255,6 +276,7 @@ def from_table(
         "row_numbers": tuple(chosen.frame.index.tolist()),
         "preset": opened.information.get("attack", {}),
         "notes": (*table.said, *(note for note in (caveat, gaps) if note)),
+        "source": _source(opened, table, rows, which),
     }
     if opened.estimator is not None:
         if classes is not None:
@@ -273,6 +295,7 @@ def from_table(
             feature_names=fitted.encoding_.names,
             class_names=tuple(map(str, known)),
             plausible=fitted.encoding_.plausible,
+            units=Units.of(fitted.encoding_.describe(), chosen.frame),
         )
     x = numeric_inputs(chosen.frame, opened.dtype, name=repr(table.path.name))
     names = tuple(chosen.frame.columns)
@@ -316,6 +339,27 @@ def _known_rows(
     return rows[
         ~gone
     ], f"{int(gone.sum())} {verb} left out: a value is missing where none was in training ({named})"
+
+
+def _source(opened: OpenedModel, table: LabelledTable, rows: NDArray[np.int64], which: str | None) -> Source:
+    """Which file and which of its rows."""
+    origin = opened.origin
+    known = origin is not None and origin.sha256 == table.sha256
+    left_out: dict[str, str] = dict(getattr(origin, "dropped", {})) if known else {}
+    used = getattr(opened.estimator, "feature_names_in_", None)
+    if used is not None:
+        kept = set(used)
+        left_out |= {str(name): "" for name in table.frame if name not in kept and name not in left_out}
+    return Source(
+        data=table.path.name,
+        sha256=table.sha256,
+        rows=len(table.frame),
+        drawn=which or f"{len(rows)} of {len(table.frame)} rows",
+        target=table.target,
+        left_out=left_out,
+        unseen=len(np.intersect1d(rows, origin.held_out)) if origin is not None and known else None,
+        numbered=True,
+    )
 
 
 def choose_rows(

@@ -88,8 +88,8 @@ def attack(
     chosen = _those_that_can(build, fast) if name == "all" else {name: build(name)}
     summaries: list[dict[str, Any]] = []
     arrays: dict[str, Any] = {"x": x.numpy(), "y": y.numpy()}
-    if subject.units is not None:
-        arrays["units"] = subject.units.numpy()
+    if subject.scale is not None:
+        arrays["scale"] = subject.scale.numpy()
     for short, member in chosen.items():
         started = time.perf_counter()
         result = member(

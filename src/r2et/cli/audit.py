@@ -1,5 +1,6 @@
 """`r2et audit`."""
 
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +11,7 @@ from r2et.cli.common import Limit, PlausibleOption, ThreatOption, interactive, p
 from r2et.cli.subject import SubjectOptions, in_plausible_units, takes_subject
 from r2et.errors import InputError
 from r2et.files.writing import check_writable
+from r2et.numerics.rounding import one_digit
 from r2et.numerics.values import check_choice
 
 if TYPE_CHECKING:
@@ -141,10 +143,12 @@ def _with_own_names(subjects: "list[Subject]", *sources: str | None) -> "list[Su
 
 
 def _show(subject: "Subject", finding: "Audit", *, several: bool) -> None:
+    from r2et.auditing.provenance import in_short
+
     if several:
         typer.echo(f"--- {subject.name} " + "-" * max(0, 75 - len(subject.name)))
     typer.echo(finding.summary())
-    typer.echo(f"\n{subject.data}: {subject.rows}\n")
+    typer.echo("\n" + textwrap.fill(in_short(finding.provenance()), 80) + "\n")
 
 
 def _print_comparison(audits: "dict[str, Audit]") -> None:
@@ -158,11 +162,11 @@ def _print_comparison(audits: "dict[str, Audit]") -> None:
             name,
             f"{finding.accuracy:.4f}",
             f"{finding.auc:.4f}",
-            *(f"{100 * row.precision:.1f}" for row in worst[name]),
+            *(one_digit(row.precision) for row in worst[name]),
         ]
         for name, finding in audits.items()
     ]
-    chance = f"{100 * first.individuality.chance:.1f}"
+    chance = one_digit(first.individuality.chance)
     rows.append(["by chance", "", "", *[chance] * len(worst[first.name])])
     print_table("Under the worst case found", columns, rows)
     columns = ["model", "two share", *(f"kappa at {row.radius:g}" for row in worst[first.name])]
@@ -173,7 +177,7 @@ def _print_comparison(audits: "dict[str, Audit]") -> None:
 def _individuality(finding: "Audit", radii: int) -> list[str]:
     """What two lists share, and kappa at each radius."""
     lists = finding.individuality
-    shared = f"{100 * lists.overlap:.1f}" if lists.comparable else "-"
+    shared = one_digit(lists.overlap) if lists.comparable else "-"
     if not finding.kappas:
         return [shared, *["one list" if lists.comparable else "-"] * radii]
     return [

@@ -48,8 +48,9 @@ from r2et.tables.columns import as_frame, as_input_errors, column_names, which_c
 from r2et.tables.encoding import Encoding
 from r2et.tables.kinds import Pooling
 from r2et.tables.labels import class_numbers
-from r2et.tables.rows import Rows, row_names
+from r2et.tables.rows import Rows, row_names, series_name
 from r2et.tables.splits import hold_out
+from r2et.tables.units import Units
 from r2et.training import WeightedRows
 
 
@@ -419,6 +420,8 @@ class StableClassifier(ClassifierMixin, BaseEstimator, SavedEstimator):  # type:
             row_names(frame),
             domain=options.pop("domain", self.domain_),
             columns=self.encoding_.as_columns,
+            units=Units.of(self.encoding_.describe(), frame),
+            target=series_name(y),
         )
         return audit(self.model_, rows, k=self._checked_k(k), **options)
 

@@ -23,6 +23,8 @@ from r2et.scores import Score, score
 
 #: values that a model keeps of each feature of a row while it takes itself apart
 PARTS = 64
+#: a contribution of so many roundings of a score is none
+FAINT = 16
 #: by how many roundings parts may miss a difference of logits
 ROUNDING = 256
 
@@ -177,7 +179,8 @@ class Contributions(ByColumns):
         if self.score != "logit":
             own = own - parts[rows, 1 - target]
         owner = self.columns.owner.to(parts.device)
-        return own.new_zeros(len(parts), len(self.columns)).index_add(1, owner, own)
+        result = own.new_zeros(len(parts), len(self.columns)).index_add(1, owner, own)
+        return _without_rounding(result, parts.detach().abs().amax((1, 2)))
 
     def _complete(
         self, contributions: Tensor, model: nn.Module, target: Tensor, logits: Tensor, background: Tensor
@@ -200,20 +203,22 @@ class Contributions(ByColumns):
         of_class = _by_class(self.score, nobody)
         result = of_class[target][:, None] * weights[0] + score(self.score, logits, target)[:, None] * weights[-1]
         features = coalitions.members[1:-1].to(x.device)[:, self.columns.owner.to(x.device)]
+        size = torch.maximum(of_class.abs().amax(), score(self.score, logits, target).abs()).detach()
         if not len(features):
-            return result
+            return _without_rounding(result, size)
         few_sets = max(1, VALUES // background.numel())
         # as many sets at once as there is room for, and then as many rows
         for sets, share in zip(features.split(few_sets), weights[1:-1].split(few_sets), strict=True):
-            size = at_once(len(sets) * background.numel())
+            few_rows = at_once(len(sets) * background.numel())
             values = torch.cat(
                 [
                     self._values(model, rows, classes, sets, background)
-                    for rows, classes in zip(x.split(size), target.split(size), strict=True)
+                    for rows, classes in zip(x.split(few_rows), target.split(few_rows), strict=True)
                 ]
             )
             result = result + values @ share
-        return result
+            size = torch.maximum(size, values.detach().abs().amax(1))
+        return _without_rounding(result, size)
 
     def _values(self, model: nn.Module, x: Tensor, target: Tensor, sets: Tensor, background: Tensor) -> Tensor:
         """Mean scores (N, M) of rows x (N, n) on sets of features, bool (M, n), and the background elsewhere."""
@@ -221,6 +226,15 @@ class Contributions(ByColumns):
         count = len(sets) * len(background)
         scores = score(self.score, model(rows.flatten(0, 2)), target.repeat_interleave(count))
         return scores.reshape(len(x), len(sets), len(background)).mean(2)
+
+
+def _without_rounding(contributions: Tensor, size: Tensor) -> Tensor:
+    """Contributions (N, columns) to scores of some size (N,): 0, with its slope, where there is rounding alone.
+
+    What adds nothing must not be listed as if it did.
+    """
+    faint = contributions.detach().abs() <= FAINT * torch.finfo(size.dtype).eps * size[:, None]
+    return contributions - torch.where(faint, contributions.detach(), 0.0)
 
 
 def _by_class(name: Score, logits: Tensor) -> Tensor:

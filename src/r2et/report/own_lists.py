@@ -42,8 +42,8 @@ def _moved(audit: Audit) -> str:
     if audit.movable == 1:
         return ""
     return (
-        f"{percent(audit.movable)} of the reasons are features that an attacker can move; the others are attacked "
-        "through those."
+        f"{percent(audit.movable)} of the reasons are {audit.ranks} that an attacker can move; the others are "
+        "attacked through those."
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from r2et.auditing import AttackRow, Audit
+from r2et.auditing.provenance import in_words
 from r2et.certificates.both_ends import outwards
 from r2et.errors import InputError
 from r2et.files.writing import write_text
@@ -61,7 +62,11 @@ def render(audits: Audit | Mapping[str, Audit], *, title: str = "", date: dateti
         lstrip_blocks=True,
     )
     environment.filters.update(
-        number=words.number, percent=words.percent, percent_fine=words.percent_fine, values=words.in_words
+        replaced=words.replaced,
+        number=words.number,
+        percent=words.percent,
+        percent_fine=words.percent_fine,
+        values=words.in_words,
     )
     script, style = (_source(environment, name) for name in ("page.js", "style.css"))
     several = len(named) > 1
@@ -77,6 +82,9 @@ def render(audits: Audit | Mapping[str, Audit], *, title: str = "", date: dateti
         first=named[0],
         embedded=embedding.as_json(data := embedding.explorer(named)),
         shown=len(data["numbers"]),
+        what=named[0].ranks.removesuffix("s"),
+        called=words.rows_called(named[0]),
+        one=words.rows_called(named[0], 1),
         fragile=embedding.FRAGILE,
         listed=embedding.SHOWN,
         attack_words=words.ATTACKS,
@@ -154,13 +162,15 @@ def _model(audit: Audit, span: tuple[float, float], floor: float) -> dict[str, A
     return {
         "audit": audit,
         "short": short,
-        "full": full + words.same_for_all(audit),
+        "full": full,
         "bracket": charts.bracket(audit, span),
         "histogram": charts.histogram(audit, floor),
         "bracket_rows": _bracket_rows(audit),
         "lists": own_lists.lists_in_words(audit),
         "kappas": own_lists.kappa_rows(audit),
         "one_list": words.one_list(audit),
+        "examples": audit.examples(),
+        "provenance": in_words(audit.provenance()),
         "proof": words.proof_in_words(audit),
         "both_ends": words.bracket_in_words(audit),
         "thickness": words.thickness_in_words(audit),

@@ -195,6 +195,7 @@ def _estimated(
 ) -> ThicknessBounds:
     """The paper's bounds, along what can be reached."""
     before, target = start(model, x, k, explainer)
+    before = explainer.ranked(before, k)
     asked = KEPT * before[0].numel() * x[0].numel() * x.element_size()
     if asked > MOST_BYTES:
         raise InputError(
@@ -207,7 +208,8 @@ def _estimated(
     def rows(points: Tensor) -> Tensor:
         point, logits = forward(model, points)
         with torch.enable_grad():
-            scores = explainer.flatten(explainer.attribute(model, point, target, create_graph=True, logits=logits))
+            attributions = explainer.attribute(model, point, target, create_graph=True, logits=logits)
+            scores = explainer.ranked(explainer.flatten(attributions), k)
         slopes = jacobian(scores, point).detach().reshape(*before.shape, *x.shape[1:])
         return reach.along(slopes, axis=before.ndim + explainer.inputs - 1).flatten(start_dim=before.ndim)
 

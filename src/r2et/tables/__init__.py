@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from r2et.tables.origins import Origin
     from r2et.tables.plausible import Plausible, parse_plausible
     from r2et.tables.rows import Rows
+    from r2et.tables.units import Units
 
 __all__ = [
     "Encoding",
@@ -28,6 +29,7 @@ __all__ = [
     "Pooling",
     "Rows",
     "TableReport",
+    "Units",
     "check_table",
     "class_numbers",
     "class_order",
@@ -54,6 +56,7 @@ __getattr__ = lazily(
         "Rows": "rows",
         "TableReport": "findings",
         "check_table": "checking",
+        "Units": "units",
         "class_numbers": "labels",
         "class_order": "labels",
         "numeric_inputs": "columns",

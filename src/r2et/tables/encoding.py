@@ -23,6 +23,7 @@ from r2et.tables.declared import Feature
 from r2et.tables.kinds import KINDS, Column, NumberColumn, Pooling, declared, learned
 from r2et.tables.plausible import Plausible
 from r2et.tables.rows import Rows, row_names
+from r2et.tables.units import Units
 
 USUAL = Pooling()
 
@@ -194,7 +195,7 @@ class Encoding:
         # in the dtype of the rows: a rounded value may lie outside of the exact bound that it is
         lower, upper = (torch.as_tensor(bound, dtype=dtype) for bound in (self.domain.lower, self.domain.upper))
         domain = replace(self.domain, lower=lower, upper=upper)
-        return Rows(x, y, self.names, row_names(frame), domain, self.as_columns)
+        return Rows(x, y, self.names, row_names(frame), domain, self.as_columns, Units.of(self.describe(), frame))
 
     def check_columns(self, frame: pd.DataFrame) -> None:
         """Raise for a frame whose columns are not those that this was learned from."""

@@ -279,7 +279,7 @@ class Trainer:
             x = self.fabric.to_device(part)
             target = prediction(retraining.reference, x)
             ranked = [retraining.explainer(model, x, target) for model in (retraining.reference, self.original)]
-            kept.append(precision_at_k(ranked[0], ranked[1], retraining.k))
+            kept.append(precision_at_k(ranked[0], ranked[1], retraining.k, positive=retraining.explainer.positive))
         return float(torch.cat(kept).mean())
 
     def _on_device(self, batch: Batch) -> Batch:

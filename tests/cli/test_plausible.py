@@ -40,16 +40,16 @@ def test_radii_are_multiples_of_what_people_say(folder):
     counted = subject.in_plausible_units("age=2,income=3%")
     column = open_model(folder / "fitted").estimator.encoding_.columns
     income = pd.read_csv(folder / "people.csv")["income"]
-    assert counted.units[0] == pytest.approx(2 / column[0].scale)
-    assert counted.units[2] == pytest.approx(0.03 * income.median() / column[1].scale)
-    assert counted.units[[1, 3, 4, 5]].tolist() == [1, 1, 1, 1]
-    torch.testing.assert_close(counted.x * counted.units, subject.x)
+    assert counted.scale[0] == pytest.approx(2 / column[0].scale)
+    assert counted.scale[2] == pytest.approx(0.03 * income.median() / column[1].scale)
+    assert counted.scale[[1, 3, 4, 5]].tolist() == [1, 1, 1, 1]
+    torch.testing.assert_close(counted.x * counted.scale, subject.x)
     assert counted.notes[-1].startswith("radii are multiples of one plausible change: age 2, income 3 % (")
     explained = counted.explainer_under(None)(counted.model, counted.x, domain=counted.domain)
     before = subject.explainer_under(None)(subject.model, subject.x, domain=subject.domain)
     torch.testing.assert_close(explained, before, rtol=1e-9, atol=1e-12)
     auto = subject.in_plausible_units("auto")
-    torch.testing.assert_close(auto.units, subject.domain.scale)
+    torch.testing.assert_close(auto.scale, subject.domain.scale)
 
 
 def test_a_file_with_holes_is_trained_on_as_it_is(folder, run, tmp_path):
@@ -117,7 +117,7 @@ def test_a_model_of_plain_numbers_counts_in_the_units_of_the_file(folder):
     table = table.rows(np.flatnonzero(table.frame["age"].notna().to_numpy()))
     opened = open_model(torch.nn.Linear(2, 2))
     counted = from_table(opened, table).in_plausible_units("age=2,income=50")
-    assert counted.units.tolist() == [2.0, 50.0]
+    assert counted.scale.tolist() == [2.0, 50.0]
     assert counted.domain is None
     assert counted.explainer_under(None).columns.names == ("age", "income")
 

@@ -15,7 +15,7 @@ LISTS = torch.tensor([[0, 1], [2, 3]])
         ([[0, 1]], {"features": 4}, "tensor"),
         (LISTS.double(), {"features": 4}, "whole numbers"),
         (LISTS, {}, "features=None"),
-        (LISTS, {"features": 3}, "from 0 to 2, got 0 to 3"),
+        (LISTS, {"features": 3}, "from 0 to 2, or -1 for none, got 0 to 3"),
         (LISTS - 2, {"features": 4}, "got -2"),
         (torch.tensor([[0, 0]]), {"features": 4}, "twice"),
         (torch.ones(2, 3, dtype=torch.bool), {"features": 4}, "features=4"),

@@ -95,7 +95,7 @@ class Contributions(ByColumns):
     @property
     def permutations(self) -> Tensor:
         """Orders in which columns are put into a row, int64 (permutations, columns)."""
-        return _coalitions(len(self.columns), self.pairs, self.seed).orders
+        return coalitions(len(self.columns), self.pairs, self.seed).orders
 
     def attribute(
         self,
@@ -160,13 +160,13 @@ class Contributions(ByColumns):
             return bool((error <= ROUNDING * torch.finfo(size.dtype).eps * size).all())
 
     def _sampled(self, model: nn.Module, x: Tensor, target: Tensor, logits: Tensor, background: Tensor) -> Tensor:
-        coalitions = _coalitions(len(self.columns), self.pairs, self.seed)
-        weights = coalitions.weights.to(x)
+        chosen = coalitions(len(self.columns), self.pairs, self.seed)
+        weights = chosen.weights.to(x)
         # with no column of x in it, a row is the background's own: one value for each class
         nobody = model(background)
         of_class = _by_class(self.score, nobody)
         result = of_class[target][:, None] * weights[0] + score(self.score, logits, target)[:, None] * weights[-1]
-        features = coalitions.members[1:-1].to(x.device)[:, self.columns.owner.to(x.device)]
+        features = chosen.members[1:-1].to(x.device)[:, self.columns.owner.to(x.device)]
         size = torch.maximum(of_class.abs().amax(), score(self.score, logits, target).abs()).detach()
         if not len(features):
             return _without_rounding(result, size)
@@ -207,7 +207,7 @@ def _by_class(name: Score, logits: Tensor) -> Tensor:
     return torch.stack([score(name, logits, c.expand(len(logits))) for c in classes]).mean(1)
 
 
-class _Coalitions(NamedTuple):
+class Coalitions(NamedTuple):
     """The sets of columns that permutations pass through.
 
     Attributes:
@@ -222,7 +222,8 @@ class _Coalitions(NamedTuple):
 
 
 @lru_cache(maxsize=32)
-def _coalitions(columns: int, pairs: int, seed: int) -> _Coalitions:
+def coalitions(columns: int, pairs: int, seed: int) -> Coalitions:
+    """The sets of some columns; for few of them of all permutations, else of pairs that are drawn."""
     if math.factorial(min(columns, 20)) <= 2 * pairs:
         orders = np.array(list(itertools.permutations(range(columns))), dtype=np.int64)
     else:
@@ -238,4 +239,4 @@ def _coalitions(columns: int, pairs: int, seed: int) -> _Coalitions:
     for order, sets in zip(orders, which, strict=True):
         np.add.at(weights, (sets[1:], order), 1 / len(orders))
         np.add.at(weights, (sets[:-1], order), -1 / len(orders))
-    return _Coalitions(torch.from_numpy(orders), torch.from_numpy(members), torch.from_numpy(weights))
+    return Coalitions(torch.from_numpy(orders), torch.from_numpy(members), torch.from_numpy(weights))

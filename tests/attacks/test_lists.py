@@ -9,13 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from r2et import Columns, attacks, metrics, ranking
+from r2et import Columns, attacks, metrics, ranking, thickness
+from r2et.attacks import quick_contributions
 from r2et.attacks.judge import Judge
+from r2et.attacks.quick_contributions import quickened
 from r2et.attacks.task import Task
+from r2et.domain import without_gauge
 from r2et.errors import InputError
-from r2et.explainers import Background, Contributions
+from r2et.explainers import Background, ColumnEffects, Contributions
 from r2et.models import Additive, Linear
-from tests.models_with_answers import normal
+from r2et.objectives import R2ET
+from r2et.objectives.r2et import pair_weights
+from r2et.stability import GaussianNeighbours
+from tests.models_with_answers import generator, normal
 from tests.tables_with_traps import COLUMNS, DOMAIN, network, table
 
 BACKGROUND = Background(table(8, seed=40))
@@ -237,3 +243,109 @@ def test_an_attack_on_an_additive_model_comes_near_the_exact_answer(k):
         model, x, domain=DOMAIN
     )
     assert result.precision.mean() < noise.precision.mean() - 0.03
+
+
+# --- tables in place of passes -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("activation", [nn.Softplus, nn.Tanh, nn.ReLU])
+@pytest.mark.parametrize("score", ["log-odds", "logit"])
+def test_tables_of_contributions_are_nearly_right(activation, score):
+    model, x = network(3 if score == "logit" else 2, activation=activation), table(20)
+    explainer = Contributions(columns=COLUMNS, background=BACKGROUND, pairs=2, score=score)
+    attack = attacks.ERAttack(k=3, radius=0.5, explainer=explainer)
+    task = Task.prepare(attack, model, x, reach=DOMAIN.reach("domain", COLUMNS.n))
+    quick = quickened([task])
+    moves = normal(20, COLUMNS.n, seed=3) * COLUMNS.continuous
+    slopes = []
+    for explain in (explainer, quick):
+        point = (x + 0.5 * moves / moves.norm(dim=1, keepdim=True)).requires_grad_()
+        value = explain.attribute(model, point, task.target, create_graph=True)
+        slopes.append((value.detach(), torch.autograd.grad((value * torch.arange(7)).sum(), point)[0]))
+    size = slopes[0][0].abs().max()
+    close = 2e-3 if activation is nn.ReLU else 1e-5
+    torch.testing.assert_close(slopes[1][0], slopes[0][0], rtol=0, atol=float(close * size))
+    if activation is not nn.ReLU:
+        torch.testing.assert_close(
+            slopes[1][1], slopes[0][1], rtol=1e-3, atol=1e-3 * float(slopes[0][1].abs().max())
+        )
+
+
+def test_there_are_tables_where_they_can_be_alone():
+    def quick(model, **settings):
+        explainer = Contributions(columns=COLUMNS, background=BACKGROUND, pairs=2)
+        attack = attacks.ERAttack(**{"k": 3, "radius": 0.5, "explainer": explainer} | settings)
+        return quickened([Task.prepare(attack, model, table(4), reach=DOMAIN.reach("domain", COLUMNS.n))])
+
+    assert quick(network()) is not None
+    assert quick(without_gauge(network(), DOMAIN, COLUMNS.n)) is not None
+    assert quick(network(3)) is None, "log-odds of three classes are no sum over neurons"
+    assert quick(nn.Sequential(*network(), nn.Tanh(), nn.Linear(2, 2).double())) is None
+    assert quick(network(), norm="linf") is None
+    assert quick(network(), explainer=ColumnEffects(columns=COLUMNS)) is None
+
+
+def test_what_a_table_finds_is_judged_on_the_network(monkeypatch):
+    """The negative control: with tables that are wrong nothing is claimed that is not so."""
+    model, x = network(), table(10)
+    attack = attacks.NextFeatureAttack(k=3, radius=0.6, explainer=EXPLAINER, **QUICK["next-feature"])
+    right = attack(model, x, domain=DOMAIN)
+    monkeypatch.setattr(quick_contributions, "SMOOTH", 3)
+    wrong = attack(model, x, domain=DOMAIN)
+    for result in (right, wrong):
+        after = EXPLAINER(model, result.x, model(x).argmax(1))
+        for before, now, precision in zip(result.before.tolist(), after.tolist(), result.precision, strict=True):
+            assert float(precision) == pytest.approx(naive_precision(before, now, 3))
+    monkeypatch.setattr(attacks.NextFeatureAttack, "by_tables", False)
+    slow = attack(model, x, domain=DOMAIN)
+    assert right.precision.mean() <= slow.precision.mean() + 0.05
+
+
+# --- training and thickness --------------------------------------------------------------------------------------
+
+
+def test_thickness_is_1_where_no_list_changes():
+    model, x = network(), table(10)
+    shared = {"explainer": EXPLAINER, "domain": DOMAIN, "samples": 4, "steps": 4}
+    still = thickness(model, x, 3, neighbours=GaussianNeighbours(1e-9), generator=generator(1), **shared)
+    assert (still == 1).all()
+    moved = thickness(model, x, 3, neighbours=GaussianNeighbours(2.0), generator=generator(1), **shared)
+    assert moved.mean() < 0.99
+    frozen = Linear(COLUMNS.n, 2).double()
+    with torch.no_grad():
+        frozen.weight[:, :3] = 0
+    assert (thickness(frozen, x, 3, neighbours=GaussianNeighbours(2.0), **shared) == 1).all()
+
+
+@pytest.mark.parametrize("pairs", ["all", "boundary"])
+def test_gaps_of_lists_with_empty_places_are_gaps_to_zero(pairs):
+    scores = torch.tensor([[3.0, 0.5, -0.2, -2.0, -4.0]]).double()
+    blanks = ranking.with_blanks(scores, 3)
+    weights = pair_weights(blanks, 3, pairs=pairs, blanks=3)[0]
+    assert weights.sum().abs() < 1e-12
+    if pairs == "boundary":
+        # -0.2, 0.5 and -2.0 are nearest to 0
+        assert weights[3:].sign().tolist() == [0, 1, -1, -1, 0]
+    else:
+        assert weights[3:].sign().tolist() == [1, 1, -1, -1, -1]
+    full = torch.tensor([[3.0, 2.5, 0.2, -2.0, 1.0]]).double()
+    most = 1 if pairs == "boundary" else None
+    weights = pair_weights(ranking.with_blanks(full, 3), 3, pairs=pairs, blanks=3, boundary_pairs=most)[0]
+    assert weights[3 + 4] > 0
+    assert weights[3 + 2] < 0
+
+
+@pytest.mark.parametrize("settings", [{}, {"pairs": "boundary"}, {"scale_free": True}])
+def test_training_for_reasons_widens_their_gaps(settings):
+    model, x = network(seed=2), table(60)
+    y = model(x).argmax(1)
+    objective = R2ET(k=3, gap=5.0, curvature=0.1, explainer=EXPLAINER, domain=DOMAIN, **settings)
+    optimiser = torch.optim.SGD(model.parameters(), lr=1e-3)
+    values = []
+    for step in range(6):
+        loss = objective(model, x, y, generator=generator(step))
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        values.append(float(loss.detach()))
+    assert values[-1] < values[0]

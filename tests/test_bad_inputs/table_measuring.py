@@ -40,6 +40,17 @@ def columns(**changes: object) -> r2et.Columns:
     return r2et.Columns(**(good | changes))
 
 
+#: two rows of these columns, and a background of another table
+VALID = torch.tensor([[0.5, 1.0, 0.0], [0.1, 0.0, 1.0]])
+OTHER = explainers.Background([[0.0, 1.0]])
+
+
+def contributions(**changes: object) -> explainers.Contributions:
+    """Contributions of these columns, with one thing changed."""
+    good = {"columns": columns(), "background": explainers.Background([[0.0, 1.0, 0.0]])}
+    return explainers.Contributions(**(good | changes))
+
+
 MEASURING = [
     # --- domains ------------------------------------------------------------------------------------------------
     row("Domain: lower is NaN", lambda: r2et.Domain(lower=NAN), "lower", "NaN"),
@@ -95,6 +106,27 @@ MEASURING = [
         lambda: explainers.ColumnEffects(columns=columns(), reduce="abs-sum"),
         "abs-sum",
         "no channels",
+    ),
+    row(
+        "Contributions: no background",
+        lambda: contributions(background=[[0.0]]),
+        "background=[[0.0]]",
+        "from_rows",
+    ),
+    row("Contributions: another table's", lambda: contributions(background=OTHER), "background does not fit"),
+    row("Contributions: pairs is 0", lambda: contributions(pairs=0), "pairs=0", "at least 1"),
+    row("Contributions: seed is a fraction", lambda: contributions(seed=0.5), "seed=0.5"),
+    row("Contributions: columns is a list", lambda: contributions(columns=["a"]), "columns=['a']"),
+    row("Contributions: reduce is abs-sum", lambda: contributions(reduce="abs-sum"), "no channels"),
+    row("Background: rows of text", lambda: explainers.Background("rows"), "rows='rows'"),
+    row("Background: NaN", lambda: explainers.Background([[NAN]]), "finite numbers"),
+    row("Background: size is 0", lambda: explainers.Background.from_rows(VALID, columns(), size=0), "size=0"),
+    row("Background: columns is a list", lambda: explainers.Background.from_rows(VALID, ["a"]), "columns=['a']"),
+    row("Background: no table", lambda: explainers.Background.from_rows(X, columns()), "(5, 6)"),
+    row(
+        "precision_at_k: positive, k=7",
+        lambda: ranking.precision_at_k(SCORES, SCORES, 7, positive=True),
+        "k=7",
     ),
     row("ColumnEffects: too many features", lambda: explainers.ColumnEffects(columns=columns())(NET, X), "(5, 6)"),
     row("Domain: a group of one", lambda: r2et.Domain(groups=[[0]]), "groups[0]=[0]", "fewer than two"),

@@ -117,7 +117,7 @@ MEASURING = [
     row("Contributions: pairs is 0", lambda: contributions(pairs=0), "pairs=0", "at least 1"),
     row("Contributions: seed is a fraction", lambda: contributions(seed=0.5), "seed=0.5"),
     row("Contributions: columns is a list", lambda: contributions(columns=["a"]), "columns=['a']"),
-    row("Contributions: reduce is abs-sum", lambda: contributions(reduce="abs-sum"), "no channels"),
+    row("explainers.ByColumns: reduce is abs-sum", lambda: contributions(reduce="abs-sum"), "no channels"),
     row("Background: rows of text", lambda: explainers.Background("rows"), "rows='rows'"),
     row("Background: NaN", lambda: explainers.Background([[NAN]]), "finite numbers"),
     row("Background: size is 0", lambda: explainers.Background.from_rows(VALID, columns(), size=0), "size=0"),
@@ -259,6 +259,18 @@ MEASURING = [
     row("ranking.ranks: an array", lambda: ranking.ranks(SCORES.numpy()), "scores", "tensor"),
     row("ranking.boundary_gap: NaN", lambda: ranking.boundary_gap(WITH_NAN, 2), "NaN"),
     row("ranking.overlap: scores", lambda: ranking.overlap(SCORES, SCORES), "top_a", "bool"),
+    row("ranking.list_mask: NaN scores", lambda: ranking.list_mask(WITH_NAN, 2, positive=True), "scores", "NaN"),
+    row("ranking.list_mask: k is too large", lambda: ranking.list_mask(SCORES, 7), "k=7"),
+    row("ranking.list_precision: scores", lambda: ranking.list_precision(SCORES, SCORES), "list_a", "bool"),
+    row(
+        "ranking.list_precision: of other features",
+        lambda: ranking.list_precision(torch.ones(3, dtype=torch.bool), torch.ones(4, dtype=torch.bool)),
+        "3 and 4 features",
+    ),
+    row("ranking.with_blanks: a list", lambda: ranking.with_blanks([1.0], 1), "scores", "[1.0]"),
+    row("ranking.with_blanks: k is 0", lambda: ranking.with_blanks(SCORES, 0), "k=0"),
+    row("ranking.across_zero: scores", lambda: ranking.across_zero(SCORES, SCORES, 2), "named", "bool"),
+    row("ranking.across_zero: k", lambda: ranking.across_zero(SCORES, SCORES > 0, 7), "k=7"),
     row("ranking.all_pair_weights: k", lambda: ranking.all_pair_weights(SCORES, 6), "k=6"),
     row(
         "ranking.all_pair_weights: a list", lambda: ranking.all_pair_weights([1.0, 2.0], 1), "scores", "[1.0, 2.0]"

@@ -47,6 +47,7 @@ def list_precision(list_a: Tensor, list_b: Tensor, dtype: torch.dtype = torch.fl
     >>> list_precision(torch.tensor([True, True, False]), torch.tensor([True, False, False]))
     tensor(0.5000)
     """
+    _check_lists(list_a=list_a, list_b=list_b)
     longer = torch.maximum(list_a.sum(-1), list_b.sum(-1))
     both = (list_a & list_b).sum(-1).to(dtype)
     return torch.where(longer == 0, 1.0, both / longer.clamp_min(1).to(dtype))
@@ -61,6 +62,8 @@ def with_blanks(scores: Tensor, k: int) -> Tensor:
     >>> top_k_mask(with_blanks(torch.tensor([3.0, -1.0, 0.0, 2.0]), k=3), k=3)
     tensor([ True, False, False,  True, False, False,  True])
     """
+    _check_kind(scores)
+    check_count("k", k)
     return torch.cat([scores.new_zeros(*scores.shape[:-1], k), scores], dim=-1)
 
 
@@ -80,6 +83,9 @@ def across_zero(scores: Tensor, named: Tensor, k: int) -> tuple[Tensor, Tensor]:
     >>> across_zero(torch.tensor([3.0, -1.0, 0.5]), torch.tensor([True, False, True]), k=3)
     (tensor([5, 0, 3]), tensor([2, 4, 2]))
     """
+    _check_kind(scores)
+    _check_lists(scores=scores > 0, named=named)
+    check_k(k, scores.shape[-1] + 1)
     gap = torch.where(named, scores, -scores)
     near = gap.argsort(dim=-1, stable=True)
     # half of the places for either side, or many columns next to 0 would hide the names
@@ -209,12 +215,18 @@ def _check_comparable(scores_a: Tensor, scores_b: Tensor) -> None:
 
 def overlap(top_a: Tensor, top_b: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     """The share of members of one set (..., n) that are in another of the same size, (...,)."""
-    for name, top in (("top_a", top_a), ("top_b", top_b)):
-        if not isinstance(top, Tensor) or top.dtype != torch.bool or top.ndim < 1:
-            raise InputError(f"{name} must be a bool tensor (..., n) of members, got {quoted(top)}")
-    if top_a.shape[-1] != top_b.shape[-1]:
-        raise InputError(f"sets of {top_a.shape[-1]} and {top_b.shape[-1]} features cannot be compared")
+    _check_lists(top_a=top_a, top_b=top_b)
     return (top_a & top_b).sum(-1).to(dtype) / top_a.sum(-1).to(dtype)
+
+
+def _check_lists(**lists: Tensor) -> None:
+    """Two sets of members (..., n)."""
+    for name, members in lists.items():
+        if not isinstance(members, Tensor) or members.dtype != torch.bool or members.ndim < 1:
+            raise InputError(f"{name} must be a bool tensor (..., n) of members, got {quoted(members)}")
+    one, other = (members.shape[-1] for members in lists.values())
+    if one != other:
+        raise InputError(f"sets of {one} and {other} features cannot be compared")
 
 
 def rank_correlation(scores_a: Tensor, scores_b: Tensor) -> Tensor:

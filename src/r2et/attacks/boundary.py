@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -44,6 +44,8 @@ class BoundaryAttack(Attack):
     >>> bool((result.distance <= 0.5 + 1e-6).all()), bool(result.kept.all())
     (True, True)
     """
+
+    by_tables: ClassVar[bool] = True
 
     steps: int = 100
     loss: BoundaryLoss = "hinge"

@@ -52,6 +52,8 @@ class MinimalFlip(Attack):
 
     nearest: ClassVar[bool] = True
 
+    by_tables: ClassVar[bool] = True
+
     steps: int = 15
     pairs: int = 6
     width: int = 3

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -68,6 +69,8 @@ class NextFeatureAttack(Attack):
     >>> bool((result.distance <= 0.5 + 1e-6).all()), bool(result.kept.all())
     (True, True)
     """
+
+    by_tables: ClassVar[bool] = True
 
     steps: int = 50
     restarts: int = 16

@@ -17,7 +17,7 @@ from r2et.columns import Columns
 from r2et.data.layouts import GraphLayout, ImageLayout
 from r2et.domain import Domain, Threat, chosen_threat, in_plausible_units
 from r2et.errors import CheckpointError, InputError
-from r2et.explainers import ByColumns, ColumnEffects, Explainer, Gradient, table_explainer
+from r2et.explainers import Background, ByColumns, ColumnEffects, Explainer, Gradient, table_explainer
 from r2et.numerics.checks import check_labels
 from r2et.numerics.memory import at_once
 from r2et.numerics.values import check_count, check_flag, check_kind, check_seed, check_text, quoted
@@ -47,6 +47,7 @@ class Subject:
             trained for, or the gradient.
         domain: the values that the features can take; None if that is unknown.
         columns: which features make up which column; None if that is unknown.
+        background: what contributions of its columns are measured against; None if it has none.
         row_numbers: of the rows in their file, from 0; empty for a data set.
         feature_names, class_names, layout: for reports.
         preset: radius and steps of the attack, as saved with an r2et checkpoint.
@@ -67,6 +68,7 @@ class Subject:
     explainer: Explainer = field(repr=False)
     domain: Domain | None = field(default=None, repr=False)
     columns: Columns | None = field(default=None, repr=False)
+    background: Background | None = field(default=None, repr=False)
     row_numbers: tuple[int, ...] = field(default=(), repr=False)
     feature_names: tuple[str, ...] = field(default=(), repr=False)
     class_names: tuple[str, ...] = field(default=(), repr=False)
@@ -292,6 +294,7 @@ def from_table(
             explainer=table_explainer(fitted.encoding_.as_columns),
             domain=fitted.domain_,
             columns=fitted.encoding_.as_columns,
+            background=getattr(fitted, "background_", None),
             feature_names=fitted.encoding_.names,
             class_names=tuple(map(str, known)),
             plausible=fitted.encoding_.plausible,

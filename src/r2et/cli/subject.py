@@ -127,18 +127,19 @@ class SubjectOptions:
 
     def subjects(self, limit: int, *others: "OpenedModel") -> "list[Subject]":
         """The model, and others to compare it with, on the same rows."""
-        from r2et.explainers import EXPLAINERS, ColumnEffects
+        from r2et.explainers import EXPLAINERS, ByColumns
 
         if self.explainer is not None:
             # before anything is read: a wrong name is told at once
-            by_columns = EXPLAINERS.find(self.explainer).thing is ColumnEffects
+            kind = EXPLAINERS.find(self.explainer).thing
+            by_columns = issubclass(kind, ByColumns)
             if not by_columns:
                 EXPLAINERS.create(self.explainer)
         subjects = self._subjects(limit, *others)
         if self.explainer is None:
             return subjects
         if by_columns:
-            return [replace(subject, explainer=_of_columns(subject)) for subject in subjects]
+            return [replace(subject, explainer=_of_columns(subject, kind)) for subject in subjects]
         return [
             replace(subject, explainer=EXPLAINERS.create(self.explainer, inputs=subject.explainer.inputs))
             for subject in subjects
@@ -202,16 +203,24 @@ def in_plausible_units(subject: "Subject", plausible: str | None) -> "Subject":
     return counted
 
 
-def _of_columns(subject: "Subject") -> "Explainer":
-    """The effects of the columns of a subject's table."""
-    from r2et.explainers import ColumnEffects
+def _of_columns(subject: "Subject", kind: "type[Explainer]") -> "Explainer":
+    """An explainer of the columns of a subject's table."""
+    from r2et.explainers import ColumnEffects, Contributions
 
+    name = "contributions" if kind is Contributions else "column-effects"
     if subject.columns is None:
         raise InputError(
-            f"{subject.data!r} does not say which features make up its columns: column-effects explains built-in "
+            f"{subject.data!r} does not say which features make up its columns: {name} explains built-in "
             "tables and what a StableClassifier encodes"
         )
-    return ColumnEffects(columns=subject.columns)
+    if kind is not Contributions:
+        return ColumnEffects(columns=subject.columns)
+    if subject.background is None:
+        raise InputError(
+            f"contributions are measured against a background, and {subject.name!r} has none: a StableClassifier "
+            "has one. In Python: Contributions(columns=columns, background=Background.from_rows(x, columns))"
+        )
+    return Contributions(columns=subject.columns, background=subject.background)
 
 
 def _foreign(error: BaseException, texts: Iterable[object]) -> str | None:

@@ -111,7 +111,7 @@ class Contributions(ByColumns):
     @property
     def coalitions(self) -> "Coalitions":
         """The sets of columns whose values make up contributions, and how."""
-        return _coalitions(len(self.columns), self.pairs, self.seed)
+        return coalitions(len(self.columns), self.pairs, self.seed)
 
     def never(self, x: Tensor) -> Tensor:
         """Which columns are on no list of rows x (N, n), bool (N, columns).
@@ -196,13 +196,13 @@ class Contributions(ByColumns):
             return bool((error <= ROUNDING * torch.finfo(size.dtype).eps * size).all())
 
     def _sampled(self, model: nn.Module, x: Tensor, target: Tensor, logits: Tensor, background: Tensor) -> Tensor:
-        coalitions = _coalitions(len(self.columns), self.pairs, self.seed)
-        weights = coalitions.weights.to(x)
+        chosen = coalitions(len(self.columns), self.pairs, self.seed)
+        weights = chosen.weights.to(x)
         # with no column of x in it, a row is the background's own: one value for each class
         nobody = model(background)
         of_class = _by_class(self.score, nobody)
         result = of_class[target][:, None] * weights[0] + score(self.score, logits, target)[:, None] * weights[-1]
-        features = coalitions.members[1:-1].to(x.device)[:, self.columns.owner.to(x.device)]
+        features = chosen.members[1:-1].to(x.device)[:, self.columns.owner.to(x.device)]
         size = torch.maximum(of_class.abs().amax(), score(self.score, logits, target).abs()).detach()
         if not len(features):
             return _without_rounding(result, size)
@@ -258,7 +258,8 @@ class Coalitions(NamedTuple):
 
 
 @lru_cache(maxsize=32)
-def _coalitions(columns: int, pairs: int, seed: int) -> Coalitions:
+def coalitions(columns: int, pairs: int, seed: int) -> Coalitions:
+    """The sets of some columns; for few of them of all permutations, else of pairs that are drawn."""
     if math.factorial(min(columns, 20)) <= 2 * pairs:
         orders = np.array(list(itertools.permutations(range(columns))), dtype=np.int64)
     else:

@@ -204,17 +204,16 @@ def from_table(
             raise InputError(f"{opened.source!r} knows its classes: leave out --classes")
         fitted = opened.estimator
         x = fitted.encode(_columns_of_fit(opened, chosen))
-        known = fitted.classes_.tolist()
         return Subject(
             **shared,
             x=x,
-            y=class_numbers(chosen.labels, known),
+            y=fitted.target_numbers(chosen.labels),
             k=fitted.k_,
             explainer=table_explainer(fitted.encoding_.as_columns),
             domain=fitted.domain_,
             columns=fitted.encoding_.as_columns,
             feature_names=fitted.encoding_.names,
-            class_names=tuple(map(str, known)),
+            **fitted.target_options(),
         )
     x = numeric_inputs(chosen.frame, opened.dtype, name=repr(table.path.name))
     names = tuple(chosen.frame.columns)

@@ -125,11 +125,11 @@ def train_table(
 
 def _judge(classifier: Any, held_out: "LabelledTable") -> dict[str, float | None]:
     """Accuracy and AUC on rows that training did not see."""
-    from r2et import metrics, tables
+    from r2et import metrics
 
     if not len(held_out.frame):
         return {"accuracy": None, "auc": None}
-    y = tables.class_numbers(held_out.labels, classifier.classes_.tolist())
+    y = classifier.target_numbers(held_out.labels)
     x = classifier.encode(held_out.frame)
     auc = metrics.auc(classifier.model_, x, y) if len(y.unique()) > 1 else None
     return {"accuracy": float((classifier.model_(x).argmax(1) == y).double().mean()), "auc": auc}

@@ -17,7 +17,7 @@ def why_not_additive(network: Network, explainer: Explainer, classes: int) -> st
     """Why a list is not one of an additive score, so that tables say nothing about it; None if it is."""
     if type(explainer) not in (Gradient, ColumnEffects):
         return f"it is for Gradient and ColumnEffects, not for {type(explainer).__name__}"
-    if classes != 2 and explainer.score not in ("logit", "margin"):
+    if classes > 2 and explainer.score not in ("logit", "margin"):
         return f"the log-odds of {classes} classes are no sum over columns, even where the logits are"
     if len(network.layers) != 1 or not isinstance(network.layers[0].activation, Softplus):
         return "it is for a score that is a sum over columns, as r2et.models.Additive has it"

@@ -105,10 +105,10 @@ class Contributions(ByColumns):
         with torch.set_grad_enabled(create_graph):
             background = self.background.tensor.to(x)
             classes = 2 if logits is None else logits.shape[1]
-            if isinstance(model, InParts) and self.score in ("log-odds", "margin", "logit"):
+            if isinstance(model, InParts) and self.score in ("log-odds", "margin", "logit", "output"):
                 parts = model.parts(x)
                 classes = parts.shape[1]
-                if classes == 2 or self.score == "logit":
+                if classes <= 2 or self.score == "logit":
                     return self._read_off(parts - model.parts(background).mean(0), target)
             logits = model(x) if logits is None else logits
             return self._sampled(model, x, target, logits, background)
@@ -117,7 +117,7 @@ class Contributions(ByColumns):
         """Contributions (N, columns) from what each feature adds to each logit, (N, C, n)."""
         rows = torch.arange(len(parts), device=parts.device)
         own = parts[rows, target]
-        if self.score != "logit":
+        if self.score != "logit" and parts.shape[1] > 1:
             own = own - parts[rows, 1 - target]
         owner = self.columns.owner.to(parts.device)
         return own.new_zeros(len(parts), len(self.columns)).index_add(1, owner, own)

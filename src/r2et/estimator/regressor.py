@@ -1,0 +1,222 @@
+"""`StableRegressor`: numbers in place of classes, and explanations that stay put."""
+
+# ruff: noqa: N803 - scikit-learn calls a table X
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_array, column_or_1d
+from torch import Tensor
+
+from r2et.auditing import Audit
+from r2et.certificates import Certificate
+from r2et.checkpoints.estimators import ESTIMATORS
+from r2et.errors import InputError
+from r2et.estimator.stable import StableEstimator, Target
+from r2et.files.reading import typed
+from r2et.numerics.values import check_positive, quoted
+from r2et.recipes.methods import OwnObjective
+from r2et.scores import TOLERANCE
+from r2et.tables.labels import as_numbers
+
+if TYPE_CHECKING:
+    from typing import Self
+
+#: rows of a target that are needed: some to train on, some to validate on
+LEAST_ROWS = 4
+
+
+class _Numbers(TypedDict):
+    mean: float
+    scale: float
+
+
+@ESTIMATORS.register("StableRegressor")
+class StableRegressor(RegressorMixin, StableEstimator):  # type: ignore[misc]  # sklearn has no types
+    """A small network for tables that predicts a number, and whose explanations stay put.
+
+    Columns are encoded as in `StableClassifier`. The target is standardised inside: the network has one output, in
+    standard deviations from the mean, and what is explained is this output. An explanation ranks columns: a number
+    by the slope of the prediction per standard deviation of the column, a category or a flag by how far it is
+    from the mean over its values.
+
+    `fit` holds out rows for validation, trains with scale-free R2ET on the squared error, and picks its weights: the
+    most stable lists of columns among the models whose R2 is within 0.01 of a vanilla network's, as WorstCase
+    (budget "fast") finds them while the prediction stays within the tolerance.
+
+    Args:
+        k: how many columns an explanation names.
+        method: how to train, a key of `r2et.recipes.METHODS`: "r2et-sf", "vanilla", "linear" and so on; or an
+            objective by its name in the registry, on a plain network.
+        objective: what training minimises in place of the method's own, on the method's network: an objective by
+            name or `package.module:Class`, which is imported, its class, or an object, which is used as it is.
+        settings: hyper-parameters of the method, such as {"gap": 0.1, "curvature": 0.1}: they skip the search.
+            What is left out has the method's default.
+        grid: values of each hyper-parameter to choose from; None = a small grid.
+        hidden: width of each hidden layer.
+        epochs: at most this many passes over the rows.
+        lr: learning rate.
+        batch_size: rows per step; "auto" = a fifth of the training rows, between 32 and 256.
+        patience: stop after this many epochs without a lower validation loss; None = never.
+        validation_fraction: share of the rows that is held out.
+        categorical_features: columns that are categorical though they hold numbers: names, numbers, or a mask.
+        radius: of the attack that candidates are judged by, in encoded units.
+        tolerance: a prediction counts as kept while it moves by at most this, in the units of the target; None = a
+            tenth of the target's standard deviation.
+        random_state: of everything that is drawn.
+
+    Attributes:
+        mean_, scale_: mean and standard deviation of the target in fit.
+        tolerance_: what was meant by `tolerance`, in the units of the target.
+        k_: k, or one less than the columns if those are too few.
+        n_features_in_, feature_names_in_: columns, and their names if all are text.
+        encoding_: how columns become features; `encoding_.names` are the n encoded features, and
+            `encoding_.as_columns` says which column each belongs to.
+        domain_: what an attack may change: numbers inside the range seen in fit, no categories, no flags.
+        model_: the network, (N, n) to outputs (N, 1), in float64: (prediction - mean_) / scale_.
+        settings_: hyper-parameters that were used.
+        candidates_: one row for each model the rule chose from; empty if there was no search. `precision` is P@k
+            under WorstCase.
+        history_: one row per epoch of the chosen model.
+        sanity_: whether a linear model is as good; print it.
+
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = StableRegressor(k=3, settings={"gap": 0.1}, epochs=5, random_state=0).fit(X, y)
+    >>> model.explain(X.head(2)).columns.tolist()
+    ['row', 'rank', 'column', 'value', 'score', 'radius']
+    """
+
+    def __init__(
+        self,
+        k: int = 8,
+        *,
+        method: str = "r2et-sf",
+        objective: OwnObjective | None = None,
+        settings: Mapping[str, float] | None = None,
+        grid: Mapping[str, Sequence[float]] | None = None,
+        hidden: Sequence[int] = (32,),
+        epochs: int = 100,
+        lr: float = 1e-2,
+        batch_size: int | Literal["auto"] = "auto",
+        patience: int | None = 10,
+        validation_fraction: float = 0.2,
+        categorical_features: Any = None,
+        radius: float = 1.0,
+        tolerance: float | None = None,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            k,
+            method=method,
+            objective=objective,
+            settings=settings,
+            grid=grid,
+            hidden=hidden,
+            epochs=epochs,
+            lr=lr,
+            batch_size=batch_size,
+            patience=patience,
+            validation_fraction=validation_fraction,
+            categorical_features=categorical_features,
+            radius=radius,
+            random_state=random_state,
+        )
+        self.tolerance = tolerance
+
+    # --- the target -----------------------------------------------------------------------------------------
+
+    def _read_target(self, y: Any) -> NDArray[Any]:
+        told: NDArray[Any] = column_or_1d(y, warn=True)
+        if told.dtype.kind not in "fiub":
+            told = _numbers_of(told)
+        checked: NDArray[Any] = check_array(told, ensure_2d=False, dtype=np.float64, input_name="y")
+        return checked
+
+    def _learn_target(self, told: NDArray[Any]) -> Target:
+        if self.tolerance is not None:
+            check_positive("tolerance", self.tolerance)
+        if len(told) < LEAST_ROWS:
+            raise InputError(
+                f"a regressor needs at least {LEAST_ROWS} rows of positive weight, got n_samples = {len(told)}"
+            )
+        # in units of the largest value, whose square may be more than a number holds
+        largest = float(np.abs(told).max()) or 1.0
+        mean, scale = float((told / largest).mean()) * largest, float((told / largest).std()) * largest
+        if not scale > 1e-12 * largest:
+            raise InputError(
+                f"all {len(told)} numbers to predict are {told[0]:g}: there is nothing to learn from a constant target"
+            )
+        values = (told - mean) / scale
+        learned = {"mean_": mean, "scale_": scale, "tolerance_": self._meant(scale)}
+        return Target(values, np.zeros(len(told), dtype=np.int64), learned)
+
+    def _meant(self, scale: float) -> float:
+        """The tolerance in the units of the target."""
+        return TOLERANCE * scale if self.tolerance is None else float(self.tolerance)
+
+    def _attack_options(self, target: Target) -> dict[str, Any]:
+        return {"tolerance": target.learned["tolerance_"] / target.learned["scale_"]}
+
+    @property
+    def outputs(self) -> int:
+        """How many outputs the network has: one."""
+        return 1
+
+    def target_numbers(self, y: Any) -> Tensor:
+        """Numbers to predict as the network has them, standardised, float64 (N,)."""
+        return (as_numbers(y) - self.mean_) / self.scale_
+
+    def target_options(self) -> dict[str, Any]:
+        """What was done to the target, and the tolerance in its standard deviations."""
+        return {"target_scale": (self.mean_, self.scale_), "tolerance": self.tolerance_ / self.scale_}
+
+    def described_target(self) -> dict[str, Any]:
+        """Mean and standard deviation of the target as JSON."""
+        return {"mean": self.mean_, "scale": self.scale_}
+
+    def take_target(self, described: dict[str, Any]) -> None:
+        """Mean and standard deviation from what `described_target` gave."""
+        saved = typed(described, _Numbers, "the target")
+        self.mean_, self.scale_ = saved["mean"], saved["scale"]
+        check_positive("scale of the target", self.scale_)
+        if not np.isfinite(self.mean_):
+            raise InputError(f"the mean of the target must be a finite number, got {self.mean_}")
+        if self.tolerance is not None:
+            check_positive("tolerance", self.tolerance)
+        self.tolerance_ = self._meant(self.scale_)
+
+    # --- predicting -----------------------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """The number that is predicted for each row, in the units of the target, (N,)."""
+        predicted: NDArray[np.float64] = self._logits(X)[:, 0] * self.scale_ + self.mean_
+        return predicted
+
+    def certify(self, X: Any, k: int | None = None, **options: Any) -> Certificate:
+        """A certificate for the top-k columns of each row: `r2et.certify` on the encoded rows, inside `domain_`.
+
+        Args:
+            X: N rows.
+            k: how many columns; None = `k_`.
+            options: of `r2et.certify`, such as prediction=True: the prediction stays within `tolerance_`.
+        """
+        self._check_fitted()
+        options.setdefault("tolerance", self.tolerance_ / self.scale_)
+        return super().certify(X, k, **options)
+
+
+def _numbers_of(told: NDArray[Any]) -> NDArray[Any]:
+    """Objects as numbers, where they are numbers; text is refused with a sentence."""
+    if any(isinstance(value, str | bytes) for value in told.tolist()):
+        text = next(value for value in told.tolist() if isinstance(value, str | bytes))
+        raise InputError(
+            f"a regressor predicts numbers, but y holds text such as {quoted(text)}: convert it to numbers, or use "
+            "r2et.StableClassifier for classes"
+        )
+    return told

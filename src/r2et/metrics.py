@@ -429,9 +429,7 @@ def _changes_of_rows(rows: _Ranked, filler: Tensor, *, most: int, keep: bool) ->
 def check_classes(y: Tensor, logits: Tensor) -> None:
     """Raise unless y (N,) are class numbers of a model with logits (N, C)."""
     if logits.shape[1] == 1:
-        raise InputError(
-            f"an AUC is of classes, the model has one output: use r2et.metrics.r2; or, {ONE_LOGIT}"
-        )
+        raise InputError(f"an AUC is of classes, the model has one output: use r2et.metrics.r2; or, {ONE_LOGIT}")
     check_labels(y, len(logits), logits.shape[1])
 
 

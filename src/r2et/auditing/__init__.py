@@ -1,5 +1,6 @@
 """One call: a model and data in, everything r2et can say about its explanations out, side by side."""
 
+from r2et.auditing.inputs import Outcome
 from r2et.auditing.lists import KappaBracket
 from r2et.auditing.result import AttackRow, Audit, AuditSettings
 from r2et.auditing.running import audit
@@ -11,6 +12,7 @@ __all__ = [
     "Audit",
     "AuditSettings",
     "KappaBracket",
+    "Outcome",
     "Picture",
     "Samples",
     "Subject",

@@ -8,12 +8,13 @@ from torch import Tensor, nn
 
 from r2et.attacks import ATTACKS, Attack, ERAttack, GradientDescentAttack, MSEAttack, NoiseAttack, WorstCase
 from r2et.attacks.worst_case import Budget
-from r2et.auditing.inputs import Layout, choose_radii, typical_spread
+from r2et.auditing.inputs import Layout, Outcome, choose_radii, outcome_of, typical_spread
 from r2et.auditing.result import AuditSettings
 from r2et.data.layouts import GraphLayout, ImageLayout
 from r2et.domain import Domain, Reach, Threat, chosen_threat, under_threat
 from r2et.errors import InputError
 from r2et.explainers import Explainer, table_explainer
+from r2et.numerics.checks import as_numbers, check_outcomes
 from r2et.numerics.memory import at_once
 from r2et.numerics.preflight import check_module
 from r2et.numerics.values import (
@@ -27,6 +28,7 @@ from r2et.numerics.values import (
     few,
     quoted,
 )
+from r2et.scores import single
 from r2et.tables.rows import Rows, read_rows
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ class Options:
     name: str
     certificate: bool
     attacks: Sequence[str | type[Attack] | Attack] | None
+    outcome: Outcome | None = None
 
     def checked(self) -> "Options":
         """The same with Python's own numbers, or an InputError that names the option."""
@@ -69,6 +72,8 @@ class Options:
         if self.layout is not None:
             example = "r2et.data.ImageLayout((1, 28, 28), (0.1,), (0.3,))"
             check_kind("layout", self.layout, (ImageLayout, GraphLayout), example)
+        if self.outcome is not None:
+            check_kind("outcome", self.outcome, Outcome, 'r2et.auditing.Outcome("price", mean=0.0, scale=1.0)')
         check_count("k", self.k)
         check_count("steps", self.steps)
         check_seed(self.seed)
@@ -89,7 +94,7 @@ class Plan:
         model: maps x to logits (N, C), without its gauge if the threat respects categories.
         reach: what may be perturbed.
         x: (N, *features).
-        y: class numbers (N,), not yet checked against the model's outputs.
+        y: class numbers or numbers (N,), not yet checked against the model's outputs.
         feature_names, row_names: what the data call them, or ().
         explainer: the one that was chosen, or the one that suits the data.
         notes: what to know before believing the figures, as sentences without their full stop.
@@ -113,6 +118,25 @@ class Plan:
     attacks: tuple[Attack, ...]
     settings: AuditSettings
     chunk: int
+
+    def for_outputs(self, logits: Tensor) -> "Plan":
+        """The plan for a model with logits (N, C): one with one output predicts numbers, within a tolerance."""
+        check_outcomes(self.y, len(self.x), logits.shape[1])
+        if not single(logits):
+            if self.options.outcome is not None:
+                raise InputError(f"outcome is for a model with one output, this one has {logits.shape[1]}")
+            return self
+        y = as_numbers(self.y, logits)
+        outcome = outcome_of(y) if self.options.outcome is None else self.options.outcome
+        attacks = tuple(_within(attack, outcome.kept_within / outcome.scale) for attack in self.attacks)
+        settings = replace(self.settings, attacks=tuple(map(repr, attacks[1:])), tolerance=outcome.kept_within)
+        options = replace(self.options, outcome=outcome)
+        return replace(self, y=y, attacks=attacks, settings=settings, options=options)
+
+
+def _within(attack: Attack, tolerance: float) -> Attack:
+    """An attack with a tolerance, unless it has one of its own."""
+    return attack if attack.tolerance is not None else replace(attack, tolerance=tolerance)
 
 
 def make_plan(model: nn.Module, x: "Inputs", y: "Labels | None", options: Options) -> Plan:

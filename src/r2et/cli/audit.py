@@ -142,17 +142,23 @@ def _show(subject: "Subject", finding: "Audit", *, several: bool) -> None:
     typer.echo(f"\n{subject.data}: {subject.rows}\n")
 
 
+def _quality(finding: "Audit") -> tuple[list[str], list[str]]:
+    """What two figures of how well a model predicts are called, and the figures."""
+    if finding.outcome is None:
+        return ["accuracy", "AUC"], [f"{finding.accuracy:.4f}", f"{finding.auc:.4f}"]
+    return ["R2", "mean error"], [f"{finding.r2:.4f}", f"{finding.mae:.4g}"]
+
+
 def _print_comparison(audits: "dict[str, Audit]") -> None:
     worst = {
         name: [row for row in finding.attacks if row.attack == "WorstCase"] for name, finding in audits.items()
     }
     first = next(iter(audits.values()))
-    columns = ["model", "accuracy", "AUC", *(f"P@{first.k} at {row.radius:g}" for row in worst[first.name])]
+    columns = ["model", *_quality(first)[0], *(f"P@{first.k} at {row.radius:g}" for row in worst[first.name])]
     rows = [
         [
             name,
-            f"{finding.accuracy:.4f}",
-            f"{finding.auc:.4f}",
+            *_quality(finding)[1],
             *(f"{100 * row.precision:.1f}" for row in worst[name]),
         ]
         for name, finding in audits.items()

@@ -29,7 +29,11 @@ def certify(
         ),
     ] = "auto",
     prediction: Annotated[
-        bool, typer.Option("--prediction", help="Certify also that the predicted class stays.")
+        bool,
+        typer.Option(
+            "--prediction",
+            help="Certify also that the prediction stays: the class, or a number up to a tolerance.",
+        ),
     ] = False,
     threat: ThreatOption = None,
     radii: Annotated[str, typer.Option(help="Radii for the certified P@k, comma separated.")] = "0.03,0.1,0.3,1.0",
@@ -87,6 +91,7 @@ def certify(
         explainer=explainer,
         method=noise if method == "smoothing" else method,  # type: ignore[arg-type]  # it checks
         prediction=prediction,
+        tolerance=subject.tolerance,
         domain=subject.domain,
         threat=named,
         progress=interactive(options.as_json),
@@ -94,7 +99,9 @@ def certify(
     smallest = both = None
     # an estimate is no end of a bracket
     if bracket and certificate.sound:
-        worst = r2et.attacks.WorstCase(k=certificate.k, radius=max(wanted), budget=cast("Budget", budget))
+        worst = r2et.attacks.WorstCase(
+            k=certificate.k, radius=max(wanted), budget=cast("Budget", budget), tolerance=subject.tolerance
+        )
         both = r2et.bracket(
             model,
             x,
@@ -111,7 +118,11 @@ def certify(
         )
     if bracket:
         flip = r2et.attacks.MinimalFlip(
-            k=certificate.k, radius=_farthest(certificate), explainer=explainer, keep="any" if free else "best"
+            k=certificate.k,
+            radius=_farthest(certificate),
+            explainer=explainer,
+            keep="any" if free else "best",
+            tolerance=subject.tolerance,
         )
         flips = flip(
             model,

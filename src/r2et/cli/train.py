@@ -62,6 +62,12 @@ def train(
         float,
         typer.Option(help="Share of the rows that is kept from training, for audits.", rich_help_panel=_FILE),
     ] = 0.2,
+    regression: Annotated[
+        bool,
+        typer.Option(
+            "--regression", help="The target is a number that is predicted, not a class.", rich_help_panel=_FILE
+        ),
+    ] = False,
     preset: Annotated[
         str,
         typer.Option(
@@ -90,10 +96,10 @@ def train(
 ) -> None:
     """Train a model by one of the paper's methods and save it.
 
-    On a CSV or Parquet file of your own a StableClassifier is fitted: it encodes columns of numbers and text, and
-    searches the weights of the method unless --set gives them. On a data set of r2et, architecture, explanation,
-    epochs and learning rate are those of its preset. The paper retrains its vanilla ResNets (cifar10, oct): train
-    one by --method vanilla and name its folder as --from.
+    On a CSV or Parquet file of your own a StableClassifier (with --regression a StableRegressor) is fitted: it
+    encodes columns of numbers and text, and searches the weights of the method unless --set gives them. On a data
+    set of r2et, architecture, explanation, epochs and learning rate are those of its preset. The paper retrains
+    its vanilla ResNets (cifar10, oct): train one by --method vanilla and name its folder as --from.
 
     Methods: {methods} (r2et-sf, scale-free R2ET, is the default).
 
@@ -111,10 +117,14 @@ def train(
     schedule = {name: value for name, value in wanted.items() if value is not None}
     if is_table(data):
         DataSetOnly(preset, option, threshold, start, resume, compile).refuse(data)
-        table = TableOptions(data, target, columns, categorical, test_fraction)
+        table = TableOptions(data, target, columns, categorical, test_fraction, regression)
         train_table(table, output, method, own_settings if setting else None, k, schedule, seed, as_json)
         return
-    for name, value in (("--columns", columns), ("--categorical", categorical)):
+    for name, value in (
+        ("--columns", columns),
+        ("--categorical", categorical),
+        ("--regression", regression or None),
+    ):
         if value is not None:
             raise InputError(f"{name} is for a file of your own, {data!r} is a data set")
     _train_data_set(

@@ -85,8 +85,8 @@ def train_and_choose(
     """Train by a method of `find_method`.
 
     Given settings are used as they are, and the epoch with the lowest validation loss is kept. Without them every
-    combination of the grid is trained; of those within 0.01 of a vanilla model's validation AUC (or R2) the one with the
-    highest validation P@k under the attack wins, of those alike to three digits the first.
+    combination of the grid is trained; of those within 0.01 of a vanilla model's validation AUC (or R2) the one
+    with the highest validation P@k under the attack wins, of those alike to three digits the first.
 
     Args:
         name: of the method.
@@ -175,7 +175,7 @@ def _rows_judged(features: int) -> int:
 
 
 def compare_with_linear(train: WeightedRows, validation: WeightedRows, auc: float) -> Sanity:
-    """Fit a logistic regression on the same rows (N, n) and compare its validation AUC; of numbers R2 and ridge."""
+    """Compare the validation AUC with that of a logistic regression on the same rows (N, n); R2 of numbers."""
     if train.y.is_floating_point():
         return _compare_numbers(train, validation, auc)
     from sklearn.linear_model import LogisticRegression

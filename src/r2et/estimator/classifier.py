@@ -126,7 +126,7 @@ class StableClassifier(ClassifierMixin, StableEstimator):  # type: ignore[misc] 
         check_classification_targets(labels)
         return labels
 
-    def _learn_target(self, told: NDArray[Any]) -> Target:
+    def _learn_target(self, told: NDArray[Any], name: str) -> Target:
         classes, numbers = np.unique(told, return_inverse=True)
         check_classes(classes, numbers)
         numbers = numbers.astype(np.int64)

@@ -2,18 +2,16 @@
 
 # ruff: noqa: N803 - scikit-learn calls a table X
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_array, column_or_1d
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 from torch import Tensor
 
-from r2et.auditing import Audit
+from r2et.auditing import Outcome
 from r2et.certificates import Certificate
 from r2et.checkpoints.estimators import ESTIMATORS
 from r2et.errors import InputError
@@ -25,13 +23,14 @@ from r2et.scores import TOLERANCE
 from r2et.tables.labels import as_numbers
 
 if TYPE_CHECKING:
-    from typing import Self
+    pass
 
 #: rows of a target that are needed: some to train on, some to validate on
 LEAST_ROWS = 4
 
 
 class _Numbers(TypedDict):
+    name: str
     mean: float
     scale: float
 
@@ -45,8 +44,8 @@ class StableRegressor(RegressorMixin, StableEstimator):  # type: ignore[misc]  #
     by the slope of the prediction per standard deviation of the column, a category or a flag by how far it is
     from the mean over its values.
 
-    `fit` holds out rows for validation, trains with scale-free R2ET on the squared error, and picks its weights: the
-    most stable lists of columns among the models whose R2 is within 0.01 of a vanilla network's, as WorstCase
+    `fit` holds out rows for validation, trains with scale-free R2ET on the squared error, and picks its weights:
+    the most stable lists of columns among the models whose R2 is within 0.01 of a vanilla network's, as WorstCase
     (budget "fast") finds them while the prediction stays within the tolerance.
 
     Args:
@@ -71,6 +70,7 @@ class StableRegressor(RegressorMixin, StableEstimator):  # type: ignore[misc]  #
         random_state: of everything that is drawn.
 
     Attributes:
+        target_name_: what the series of the target was called, else "output".
         mean_, scale_: mean and standard deviation of the target in fit.
         tolerance_: what was meant by `tolerance`, in the units of the target.
         k_: k, or one less than the columns if those are too few.
@@ -138,7 +138,7 @@ class StableRegressor(RegressorMixin, StableEstimator):  # type: ignore[misc]  #
         checked: NDArray[Any] = check_array(told, ensure_2d=False, dtype=np.float64, input_name="y")
         return checked
 
-    def _learn_target(self, told: NDArray[Any]) -> Target:
+    def _learn_target(self, told: NDArray[Any], name: str) -> Target:
         if self.tolerance is not None:
             check_positive("tolerance", self.tolerance)
         if len(told) < LEAST_ROWS:
@@ -150,10 +150,15 @@ class StableRegressor(RegressorMixin, StableEstimator):  # type: ignore[misc]  #
         mean, scale = float((told / largest).mean()) * largest, float((told / largest).std()) * largest
         if not scale > 1e-12 * largest:
             raise InputError(
-                f"all {len(told)} numbers to predict are {told[0]:g}: there is nothing to learn from a constant target"
+                f"all {len(told)} numbers to predict are {told[0]:g}: a constant leaves nothing to learn"
             )
         values = (told - mean) / scale
-        learned = {"mean_": mean, "scale_": scale, "tolerance_": self._meant(scale)}
+        learned = {
+            "target_name_": name or "output",
+            "mean_": mean,
+            "scale_": scale,
+            "tolerance_": self._meant(scale),
+        }
         return Target(values, np.zeros(len(told), dtype=np.int64), learned)
 
     def _meant(self, scale: float) -> float:
@@ -173,17 +178,17 @@ class StableRegressor(RegressorMixin, StableEstimator):  # type: ignore[misc]  #
         return (as_numbers(y) - self.mean_) / self.scale_
 
     def target_options(self) -> dict[str, Any]:
-        """What was done to the target, and the tolerance in its standard deviations."""
-        return {"target_scale": (self.mean_, self.scale_), "tolerance": self.tolerance_ / self.scale_}
+        """What was done to the target, and the tolerance."""
+        return {"outcome": Outcome(self.target_name_, self.mean_, self.scale_, self.tolerance_)}
 
     def described_target(self) -> dict[str, Any]:
-        """Mean and standard deviation of the target as JSON."""
-        return {"mean": self.mean_, "scale": self.scale_}
+        """Name, mean and standard deviation of the target as JSON."""
+        return {"name": self.target_name_, "mean": self.mean_, "scale": self.scale_}
 
     def take_target(self, described: dict[str, Any]) -> None:
-        """Mean and standard deviation from what `described_target` gave."""
+        """Name, mean and standard deviation from what `described_target` gave."""
         saved = typed(described, _Numbers, "the target")
-        self.mean_, self.scale_ = saved["mean"], saved["scale"]
+        self.target_name_, self.mean_, self.scale_ = saved["name"], saved["mean"], saved["scale"]
         check_positive("scale of the target", self.scale_)
         if not np.isfinite(self.mean_):
             raise InputError(f"the mean of the target must be a finite number, got {self.mean_}")
@@ -206,17 +211,17 @@ class StableRegressor(RegressorMixin, StableEstimator):  # type: ignore[misc]  #
             k: how many columns; None = `k_`.
             options: of `r2et.certify`, such as prediction=True: the prediction stays within `tolerance_`.
         """
-        self._check_fitted()
+        check_is_fitted(self, "model_")
         options.setdefault("tolerance", self.tolerance_ / self.scale_)
         return super().certify(X, k, **options)
 
 
 def _numbers_of(told: NDArray[Any]) -> NDArray[Any]:
     """Objects as numbers, where they are numbers; text is refused with a sentence."""
-    if any(isinstance(value, str | bytes) for value in told.tolist()):
-        text = next(value for value in told.tolist() if isinstance(value, str | bytes))
+    texts = [value for value in told.tolist() if isinstance(value, str | bytes)]
+    if texts:
         raise InputError(
-            f"a regressor predicts numbers, but y holds text such as {quoted(text)}: convert it to numbers, or use "
+            f"a regressor predicts numbers, but y holds text such as {quoted(texts[0])}: make numbers of it, or use "
             "r2et.StableClassifier for classes"
         )
     return told

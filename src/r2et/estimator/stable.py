@@ -120,7 +120,7 @@ class StableEstimator(BaseEstimator, SavedEstimator):  # type: ignore[misc]  # s
         weights = row_weights(sample_weight, getattr(self, "class_weight", None), told)
         kept = weights > 0
         frame, told, weights = frame[kept], told[kept], weights[kept]
-        target = self._learn_target(told)
+        target = self._learn_target(told, str(y.name) if isinstance(y, pd.Series) and y.name is not None else "")
         with as_input_errors():
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         encoding = Encoding.learn(frame, which_columns(frame, self.categorical_features))
@@ -137,7 +137,9 @@ class StableEstimator(BaseEstimator, SavedEstimator):  # type: ignore[misc]  # s
             preset=self._preset(k, len(train.x)),
             settings=self.settings,
             grid=self.grid,
-            attack=WorstCase(k=k, radius=self.radius, explainer=explainer, budget="fast"),
+            attack=WorstCase(
+                k=k, radius=self.radius, explainer=explainer, budget="fast", **self._attack_options(target)
+            ),
             domain=encoding.domain,
             seed=seed,
             objective=self.objective,
@@ -160,8 +162,12 @@ class StableEstimator(BaseEstimator, SavedEstimator):  # type: ignore[misc]  # s
         """What is to be predicted (N,), checked as scikit-learn asks for; its errors are turned into ours."""
 
     @abstractmethod
-    def _learn_target(self, told: NDArray[Any]) -> Target:
-        """The same (N,) as numbers, of the rows of positive weight."""
+    def _learn_target(self, told: NDArray[Any], name: str) -> Target:
+        """The same (N,) as numbers, of the rows of positive weight; and what the column is called, or ""."""
+
+    def _attack_options(self, target: Target) -> dict[str, Any]:
+        """Options of the attack that judges candidates, from what was learned about the target."""
+        return {}
 
     @property
     @abstractmethod

@@ -27,7 +27,7 @@ def explorer(audits: Sequence[Audit]) -> dict[str, Any]:
             "name": audit.name,
             "k": audit.k,
             "radii": list(audit.samples.radii),
-            "rows": {str(row): _row(audit.samples, row) for row in numbers},
+            "rows": {str(row): {**_predicted(audit, row), **_row(audit.samples, row)} for row in numbers},
             "order": [row for row in audit.samples.most_fragile().tolist() if row in set(numbers)],
         }
         for audit in audits
@@ -47,7 +47,8 @@ def explorer(audits: Sequence[Audit]) -> dict[str, Any]:
         "members": first.samples.members,
         "inputs": inputs,
         "classes": list(first.class_names),
-        "labels": {str(row): int(first.samples.labels[row]) for row in numbers},
+        "outcome": None if first.outcome is None else first.outcome.name,
+        "labels": {str(row): _label(first, row) for row in numbers},
         "names": {str(row): first.samples.row_names[row] for row in numbers} if first.samples.row_names else {},
         "features": {str(i): first.feature_names[i] for i in sorted(used)},
         "input_names": {str(i): first.input_names[i] for i in sorted(moved)},
@@ -71,13 +72,25 @@ def chosen_rows(audits: Sequence[Audit]) -> list[int]:
     return sorted(chosen)
 
 
+def _label(audit: Audit, row: int) -> int | str:
+    """The class number of a row, or as text the number that was to be predicted."""
+    label = float(audit.samples.labels[row])
+    return int(label) if audit.outcome is None else audit.outcome.text(label)
+
+
+def _predicted(audit: Audit, row: int) -> dict[str, Any]:
+    """The predicted class of a row and its probability, or as text the predicted number."""
+    value = float(audit.samples.probability[row])
+    if audit.outcome is not None:
+        return {"predicted": audit.outcome.text(value)}
+    return {"predicted": int(audit.samples.predicted[row]), "probability": _short(value, 4)}
+
+
 def _row(samples: Samples, row: int) -> dict[str, Any]:
     before = samples.top[row]
     after = samples.after[:, row]
     certified = float(samples.certified[row])
     return {
-        "predicted": int(samples.predicted[row]),
-        "probability": _short(float(samples.probability[row]), 4),
         "certified": None if certified != certified else "any" if certified == torch.inf else _short(certified),
         "stay": [_short(float(value), 4) for value in samples.precision[:, row]],
         "distance": [_short(float(value)) for value in samples.distance[:, row]],

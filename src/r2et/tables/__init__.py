@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from r2et.tables.encoding import Encoding
     from r2et.tables.files import read_frame, read_texts
     from r2et.tables.labelled import LabelledTable, read_table
-    from r2et.tables.labels import class_numbers, class_order
+    from r2et.tables.labels import as_numbers, class_numbers, class_order
     from r2et.tables.origins import Origin
     from r2et.tables.rows import Rows
 
@@ -18,6 +18,7 @@ __all__ = [
     "LabelledTable",
     "Origin",
     "Rows",
+    "as_numbers",
     "class_numbers",
     "class_order",
     "numeric_inputs",
@@ -34,6 +35,7 @@ __getattr__ = lazily(
         "LabelledTable": "labelled",
         "Origin": "origins",
         "Rows": "rows",
+        "as_numbers": "labels",
         "class_numbers": "labels",
         "class_order": "labels",
         "numeric_inputs": "columns",

@@ -27,7 +27,7 @@ class Rows:
 
     Attributes:
         x: (N, *features).
-        y: class numbers, int64 (N,).
+        y: class numbers, int64 (N,), or for a model with one output numbers (N,).
         names: of the features, or ().
         index: names of the rows, or ().
         domain: the values that the features can take; None if that is unknown.
@@ -79,7 +79,7 @@ def read_rows(x: "Inputs", y: "Labels | None", model: nn.Module) -> Rows:
         values, names, index = _numbers(x)
         x = values.to(dtype).to(like.device)
     check_inputs(x)
-    return Rows(x, y if isinstance(y, Tensor) else _class_numbers(y).to(x.device), names, index)
+    return Rows(x, y if isinstance(y, Tensor) else _told(y).to(x.device), names, index)
 
 
 def row_names(frame: "pd.DataFrame") -> tuple[str, ...]:
@@ -109,7 +109,7 @@ def _numbers(x: Any) -> tuple[Tensor, tuple[str, ...], tuple[str, ...]]:
     return torch.from_numpy(np.array(array, dtype=np.float64)), (), ()
 
 
-def _class_numbers(y: Any) -> Tensor:
-    from r2et.tables.labels import class_numbers
+def _told(y: Any) -> Tensor:
+    from r2et.tables.labels import classes_or_numbers
 
-    return class_numbers(y)
+    return classes_or_numbers(y)

@@ -23,8 +23,8 @@ from r2et.numerics.checks import (
 from r2et.numerics.memory import at_once
 from r2et.numerics.modes import random_states_kept
 from r2et.numerics.preflight import check_module, measuring
-from r2et.numerics.values import as_number, check_count, check_k, check_kind, quoted
-from r2et.scores import log_odds, output, predicted_class, presented, same_prediction, single
+from r2et.numerics.values import as_number, check_count, check_k, check_kind, check_positive, quoted
+from r2et.scores import TOLERANCE, log_odds, output, predicted_class, presented, same_prediction, single
 
 
 def auc(model: nn.Module, x: Tensor, y: Tensor, *, chunk_size: int | None = None) -> float:
@@ -200,10 +200,12 @@ def dffot(
     fractions: Sequence[float] | None = None,
     chunk_size: int | None = None,
     domain: Domain | None = None,
+    tolerance: float = TOLERANCE,
 ) -> Tensor:
     """Decision flip, fraction of tokens: the smallest k/n whose removal changes the predicted class (App. B.1.4).
 
-    Lower is more faithful. A row whose prediction no k of K changes gets 1.0.
+    Lower is more faithful. A row whose prediction no k of K changes gets 1.0. A single output (N, 1) has changed once
+    it has moved by more than the tolerance.
 
     Args:
         model: maps (N, *features) to logits (N, C).
@@ -217,6 +219,7 @@ def dffot(
         chunk_size: how many inputs are evaluated at once; None = as many as fit 2**24 values.
         domain: the inputs that exist: the model is explained, and evaluated where features are removed, without
             its gauge (`r2et.domain.without_gauge`).
+        tolerance: of a single output, in its units.
 
     Returns:
         (N,), between 1/n and 1.
@@ -234,6 +237,7 @@ def dffot(
         fractions=fractions,
         chunk_size=chunk_size,
         domain=domain,
+        tolerance=tolerance,
         keep=[False],
     )[0][1]
 
@@ -309,6 +313,7 @@ def faithfulness(
     fractions: Sequence[float] | None = None,
     chunk_size: int | None = None,
     domain: Domain | None = None,
+    tolerance: float = TOLERANCE,
 ) -> dict[str, float]:
     """The means of DFFOT, COMP and SUFF over the rows; arguments as in `dffot`.
 
@@ -323,6 +328,7 @@ def faithfulness(
         fractions=fractions,
         chunk_size=chunk_size,
         domain=domain,
+        tolerance=tolerance,
         keep=(False, True),
     )
     return {
@@ -342,12 +348,14 @@ def _changes(
     chunk_size: int | None,
     domain: Domain | None,
     keep: Sequence[bool],
+    tolerance: float = TOLERANCE,
 ) -> list[tuple[Tensor, Tensor]]:
     """The mean change of f_c over K, and the smallest k/n that changes the prediction (1 = none), (N,) each.
 
     For each entry of `keep`: the top-k features are removed, or kept alone.
     """
     check_inputs(x)
+    check_positive("tolerance", tolerance)
     explainer = Gradient() if explainer is None else explainer
     check_kind("explainer", explainer, Explainer, "r2et.explainers.Gradient()")
     explainer.check_shape(x)
@@ -366,7 +374,7 @@ def _changes(
     with measuring(model, x):
         logits = _logits(model, x, rows)
         parts = [
-            [_changes_of_rows(ranked, filler, most=most, keep=flag) for flag in keep]
+            [_changes_of_rows(ranked, filler, most=most, keep=flag, tolerance=tolerance) for flag in keep]
             for ranked in (
                 _Ranked.of(model, *part, explainer=explainer, fractions=fractions)
                 for part in zip(x.detach().split(rows), logits.split(rows), strict=True)
@@ -406,7 +414,9 @@ class _Ranked:
         return cls(model, x, target, logits, presented(logits, target), place, _sizes(fractions, n), n)
 
 
-def _changes_of_rows(rows: _Ranked, filler: Tensor, *, most: int, keep: bool) -> tuple[Tensor, Tensor]:
+def _changes_of_rows(
+    rows: _Ranked, filler: Tensor, *, most: int, keep: bool, tolerance: float
+) -> tuple[Tensor, Tensor]:
     """The mean change and the smallest share that flips, (N,) each; at most `most` inputs in one pass."""
     x, target, clean = rows.x, rows.target, rows.clean
     change, flip = torch.zeros_like(clean), torch.ones_like(clean)
@@ -421,7 +431,7 @@ def _changes_of_rows(rows: _Ranked, filler: Tensor, *, most: int, keep: bool) ->
         moved = (presented(changed, classes) - clean.repeat(len(part))).abs()
         change += moved.reshape(len(part), -1).sum(0)
         share = torch.tensor(part, device=x.device, dtype=clean.dtype)[:, None] / rows.n
-        flipped = ~same_prediction(changed, rows.logits.repeat(len(part), 1)).reshape(len(part), -1)
+        flipped = ~same_prediction(changed, rows.logits.repeat(len(part), 1), tolerance).reshape(len(part), -1)
         flip = torch.minimum(flip, torch.where(flipped, share, 1.0).amin(0))
     return change / len(rows.sizes), flip
 

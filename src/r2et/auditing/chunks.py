@@ -221,7 +221,9 @@ class _Chunks:
         if isinstance(explainer, Activation):
             return {}
         fractions = (0.01, 0.05, 0.1, 0.2, 0.5) if self.features > 200 else None
-        return metrics.faithfulness(self.plan.model, x, explainer=explainer, fractions=fractions)
+        return metrics.faithfulness(
+            self.plan.model, x, explainer=explainer, fractions=fractions, tolerance=self.plan.tolerance
+        )
 
     def _pictures(self, x: Tensor, samples: Samples, worst: AttackResult, first: int) -> list[_Ranked]:
         layout, explainer = self.plan.options.layout, self.plan.explainer

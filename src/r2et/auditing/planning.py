@@ -28,7 +28,7 @@ from r2et.numerics.values import (
     few,
     quoted,
 )
-from r2et.scores import single
+from r2et.scores import TOLERANCE, single
 from r2et.tables.rows import Rows, read_rows
 
 if TYPE_CHECKING:
@@ -128,15 +128,27 @@ class Plan:
             return self
         y = as_numbers(self.y, logits)
         outcome = outcome_of(y) if self.options.outcome is None else self.options.outcome
-        attacks = tuple(_within(attack, outcome.kept_within / outcome.scale) for attack in self.attacks)
-        settings = replace(self.settings, attacks=tuple(map(repr, attacks[1:])), tolerance=outcome.kept_within)
+        explainer = replace(self.explainer, score="output")
+        attacks = tuple(_within(attack, explainer, outcome) for attack in self.attacks)
+        settings = replace(
+            self.settings,
+            attacks=tuple(map(repr, attacks[1:])),
+            explainer=repr(explainer),
+            tolerance=outcome.kept_within,
+        )
         options = replace(self.options, outcome=outcome)
-        return replace(self, y=y, attacks=attacks, settings=settings, options=options)
+        return replace(self, y=y, explainer=explainer, attacks=attacks, settings=settings, options=options)
+
+    @property
+    def tolerance(self) -> float:
+        """How far a single output may move while a prediction counts as kept, in the units of the output."""
+        outcome = self.options.outcome
+        return TOLERANCE if outcome is None else outcome.kept_within / outcome.scale
 
 
-def _within(attack: Attack, tolerance: float) -> Attack:
-    """An attack with a tolerance, unless it has one of its own."""
-    return attack if attack.tolerance is not None else replace(attack, tolerance=tolerance)
+def _within(attack: Attack, explainer: Explainer, outcome: Outcome) -> Attack:
+    """An attack on the output, with the tolerance of the outcome."""
+    return replace(attack, explainer=explainer, tolerance=outcome.kept_within / outcome.scale)
 
 
 def make_plan(model: nn.Module, x: "Inputs", y: "Labels | None", options: Options) -> Plan:

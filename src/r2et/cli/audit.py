@@ -146,7 +146,9 @@ def _quality(finding: "Audit") -> tuple[list[str], list[str]]:
     """What two figures of how well a model predicts are called, and the figures."""
     if finding.outcome is None:
         return ["accuracy", "AUC"], [f"{finding.accuracy:.4f}", f"{finding.auc:.4f}"]
-    return ["R2", "mean error"], [f"{finding.r2:.4f}", f"{finding.mae:.4g}"]
+    from r2et.auditing.inputs import number_as_text
+
+    return ["R2", "mean error"], [f"{finding.r2:.4f}", number_as_text(finding.mae)]
 
 
 def _print_comparison(audits: "dict[str, Audit]") -> None:

@@ -170,11 +170,16 @@ def _warn_of_identifiers(table: "LabelledTable") -> None:
 
 
 def _print(summary: dict[str, Any], sanity: str, method: str, output: Path) -> None:
+    from r2et.auditing.inputs import number_as_text
     from r2et.recipes import method_title
 
     judged = ""
     figures = {"accuracy": "accuracy", "auc": "AUC", "r2": "R2", "mae": "mean absolute error"}
-    known = [f"{words} {summary[name]:.4g}" for name, words in figures.items() if summary.get(name) is not None]
+    known = [
+        f"{words} {number_as_text(summary[name]) if name == 'mae' else format(summary[name], '.4f')}"
+        for name, words in figures.items()
+        if summary.get(name) is not None
+    ]
     if known:
         judged = f" {', '.join(known)} on the {summary['held_out']} others."
     typer.echo(

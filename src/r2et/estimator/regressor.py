@@ -221,7 +221,7 @@ def _numbers_of(told: NDArray[Any]) -> NDArray[Any]:
     texts = [value for value in told.tolist() if isinstance(value, str | bytes)]
     if texts:
         raise InputError(
-            f"a regressor predicts numbers, but y holds text such as {quoted(texts[0])}: make numbers of it, or use "
-            "r2et.StableClassifier for classes"
+            f"a regressor predicts numbers, but y holds text such as {quoted(texts[0])}: make numbers of it, or "
+            "use r2et.StableClassifier for classes"
         )
     return told

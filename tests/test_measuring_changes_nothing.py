@@ -557,7 +557,7 @@ BAD: dict[str, tuple[Callable[[], Any], Tensor, str]] = {
     "in place, first layer": (lambda: Bad(nn.ReLU(inplace=True)), X, "inplace=False"),
     "NaN": (lambda: Bad(lambda x: x.log()), X, "NaN or infinite logits, first in row 0"),
     "no tensor": (lambda: Bad(lambda x: x, Dictionary()), X, "must return a tensor of logits.*dict"),
-    "one logit": (lambda: Bad(lambda x: x, nn.Linear(FEATURES, 1)), X, "one column"),
+    "no output": (lambda: Bad(lambda x: x, nn.Linear(FEATURES, 0)), X, "there is no output"),
     "half model": (lambda: good().half(), X, r"layer.0.weight has dtype torch.float16.*model.float\(\)"),
     "bfloat16": (lambda: good().bfloat16(), X.bfloat16(), "x has dtype torch.bfloat16"),
     "half logits": (lambda: Bad(lambda x: x, Halved()), X, "logits of dtype torch.float16.*autocast"),

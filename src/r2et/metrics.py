@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from r2et import ranking
 from r2et.attacks import AttackResult
 from r2et.domain import Domain, under_threat
-from r2et.errors import InputError
+from r2et.errors import InputError, ModelError
 from r2et.explainers import Activation, ColumnEffects, Explainer, Gradient
 from r2et.numerics.checks import (
     ONE_LOGIT,
@@ -95,12 +95,14 @@ def r2(model: nn.Module, x: Tensor, y: Tensor, *, chunk_size: int | None = None)
     return r2_of_outputs(outputs, y)
 
 
-def r2_of_outputs(outputs: Tensor, y: Tensor) -> float:
-    """The same from outputs (N, 1) and numbers (N,)."""
+def r2_of_outputs(outputs: Tensor, y: Tensor, *, constant: float | None = None) -> float:
+    """The same from outputs (N, 1) and numbers (N,); `constant` is for numbers that are all the same."""
     check_kind("outputs", outputs, Tensor, "model(x)")
     predicted, true = output(outputs).double().cpu(), y.double().cpu()
     spread = (true - true.mean()).square().sum()
     if not spread > 0:
+        if constant is not None:
+            return constant
         raise InputError(
             f"an R2 needs numbers that differ, but all {len(y)} are {y[0].item()}: take rows with others too"
         )
@@ -124,9 +126,10 @@ def mae_of_outputs(outputs: Tensor, y: Tensor) -> float:
 
 
 def quality(model: nn.Module, x: Tensor, y: Tensor, *, chunk_size: int | None = None) -> float:
-    """How well a model predicts: the AUC of classes y, int64 (N,), or the R2 of numbers y (N,)."""
-    measure = r2 if isinstance(y, Tensor) and y.is_floating_point() else auc
-    return measure(model, x, y, chunk_size=chunk_size)
+    """How well a model predicts: AUC of classes y, int64 (N,), or R2 of numbers y (N,), 0 if all are alike."""
+    if not isinstance(y, Tensor) or not y.is_floating_point():
+        return auc(model, x, y, chunk_size=chunk_size)
+    return r2_of_outputs(_outputs_of_numbers(model, x, y, chunk_size), y, constant=0.0)
 
 
 def _outputs_of_numbers(model: nn.Module, x: Tensor, y: Tensor, chunk_size: int | None) -> Tensor:
@@ -204,8 +207,8 @@ def dffot(
 ) -> Tensor:
     """Decision flip, fraction of tokens: the smallest k/n whose removal changes the predicted class (App. B.1.4).
 
-    Lower is more faithful. A row whose prediction no k of K changes gets 1.0. A single output (N, 1) has changed once
-    it has moved by more than the tolerance.
+    Lower is more faithful. A row whose prediction no k of K changes gets 1.0. A single output (N, 1) has changed
+    once it has moved by more than the tolerance.
 
     Args:
         model: maps (N, *features) to logits (N, C).
@@ -439,7 +442,7 @@ def _changes_of_rows(
 def check_classes(y: Tensor, logits: Tensor) -> None:
     """Raise unless y (N,) are class numbers of a model with logits (N, C)."""
     if logits.shape[1] == 1:
-        raise InputError(f"an AUC is of classes, the model has one output: use r2et.metrics.r2; or, {ONE_LOGIT}")
+        raise ModelError(f"an AUC is of classes, the model has one output: use r2et.metrics.r2; or, {ONE_LOGIT}")
     check_labels(y, len(logits), logits.shape[1])
 
 

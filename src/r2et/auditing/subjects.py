@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -17,7 +18,7 @@ from r2et.data.layouts import GraphLayout, ImageLayout
 from r2et.domain import Domain, Threat, chosen_threat
 from r2et.errors import CheckpointError, InputError
 from r2et.explainers import ColumnEffects, Explainer, Gradient, table_explainer
-from r2et.numerics.checks import check_labels, check_outcomes
+from r2et.numerics.checks import ONE_LOGIT, check_labels, check_outcomes
 from r2et.numerics.memory import at_once
 from r2et.numerics.values import check_count, check_flag, check_kind, check_seed, check_text, quoted
 from r2et.predictors.models import OpenedModel
@@ -259,6 +260,11 @@ def _told(
     if outputs == 1:
         if classes is not None:
             raise InputError("the model has one output, a number and no class: leave out --classes")
+        if not pd.api.types.is_numeric_dtype(table.labels):
+            raise InputError(
+                f"the model has one output, which is taken for a number that it predicts (regression), and column "
+                f"{table.target!r} holds no numbers, such as {quoted(table.labels.iloc[0])}: {ONE_LOGIT}"
+            )
         y = as_numbers(chosen.labels)
         check_outcomes(y, len(y), outputs)
         return {"y": y, "outcome": replace(outcome_of(y), name=table.target)}

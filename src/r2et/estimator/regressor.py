@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
@@ -17,6 +18,7 @@ from r2et.checkpoints.estimators import ESTIMATORS
 from r2et.errors import InputError
 from r2et.estimator.stable import StableEstimator, Target
 from r2et.files.reading import typed
+from r2et.numerics.once import looking_once
 from r2et.numerics.values import check_positive, quoted
 from r2et.recipes.methods import OwnObjective
 from r2et.scores import TOLERANCE
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 #: rows of a target that are needed: some to train on, some to validate on
 LEAST_ROWS = 4
+#: by size of the target, of each of which the same share is held out
+GROUPS = 5
 
 
 class _Numbers(TypedDict):
@@ -159,7 +163,9 @@ class StableRegressor(RegressorMixin, StableEstimator):  # type: ignore[misc]  #
             "scale_": scale,
             "tolerance_": self._meant(scale),
         }
-        return Target(values, np.zeros(len(told), dtype=np.int64), learned)
+        # some of the small and of the large numbers are held out
+        groups = np.searchsorted(np.quantile(values, np.arange(1, GROUPS) / GROUPS), values)
+        return Target(values, groups, learned)
 
     def _meant(self, scale: float) -> float:
         """The tolerance in the units of the target."""
@@ -202,6 +208,22 @@ class StableRegressor(RegressorMixin, StableEstimator):  # type: ignore[misc]  #
         """The number that is predicted for each row, in the units of the target, (N,)."""
         predicted: NDArray[np.float64] = self._logits(X)[:, 0] * self.scale_ + self.mean_
         return predicted
+
+    @looking_once()
+    def explain(self, X: Any, k: int | None = None, *, radius: bool = True) -> pd.DataFrame:
+        """The k columns that matter most for the prediction of each row.
+
+        As `StableClassifier.explain`, but `score` is in the units of the target: how much the prediction moves per
+        standard deviation of a number, or with a category or a flag in place of its others, in magnitude.
+
+        Args:
+            X: N rows. A value that was not there in fit has no effect to be told: it is an InputError.
+            k: how many columns; None = `k_`.
+            radius: certify them too, which takes longer.
+        """
+        lists = super().explain(X, k, radius=radius)
+        lists["score"] *= self.scale_
+        return lists
 
     def certify(self, X: Any, k: int | None = None, **options: Any) -> Certificate:
         """A certificate for the top-k columns of each row: `r2et.certify` on the encoded rows, inside `domain_`.

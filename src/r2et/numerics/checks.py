@@ -126,7 +126,7 @@ def check_outcomes(y: Tensor, rows: int, outputs: int) -> None:
         return
     distinct = y.unique() if y.numel() < 2**24 else y[: 2**20].unique()
     if len(distinct) == 2 and bool(((distinct == 0) | (distinct == 1)).all()):
-        raise InputError(
+        raise ModelError(
             "the model has one output, which is taken for a number that it predicts (regression), and the labels "
             f"are 0 and 1 alone, which are two classes: {ONE_LOGIT}"
         )

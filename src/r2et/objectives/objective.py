@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from r2et.errors import InputError
+from r2et.errors import InputError, ModelError
 from r2et.numerics.checks import (
     ONE_LOGIT,
     check_differentiable_inputs,
@@ -120,7 +120,7 @@ def check_batch(y: Tensor, rows: int, logits: Tensor) -> None:
         return
     check_told(y, rows)
     if not y.is_floating_point():
-        raise InputError(
+        raise ModelError(
             f"the model has one output, which predicts a number (regression), and y is {y.dtype}: use y.float(); "
             f"or, {ONE_LOGIT}"
         )

@@ -23,7 +23,7 @@ QUICK = {"k": 2, "settings": {"gap": 0.1}, "epochs": 6, "hidden": (8,), "random_
 
 @pytest.mark.filterwarnings("ignore")
 def test_check_estimator():
-    quick = StableRegressor(k=2, settings={}, epochs=30, lr=0.05, hidden=(8,))
+    quick = StableRegressor(k=2, method="vanilla", epochs=15, lr=0.05, hidden=(8,))
     results = check_estimator(quick, expected_failed_checks=EXPECTED, on_skip=None)
     status = {entry["check_name"]: entry["status"] for entry in results}
     assert len(status) > 45
@@ -199,13 +199,13 @@ def test_the_commands_train_audit_attack_and_certify(tmp_path, capsys):
 
     asked = run("train", "--data", path, "--target", "salary", "-o", tmp_path / "no")
     assert "--regression" in asked.error()
-    options = ("--regression", "--epochs", 3, "--set", "gap=0.1", "--json")
+    options = ("--regression", "--epochs", 3, "--method", "vanilla", "--json")
     trained = run("train", "--data", path, "--target", "salary", "-o", tmp_path / "model", *options)
     summary = json.loads(trained.out)
     assert summary["classes"] is None
     assert summary["mae"] > 1000
     assert summary["r2"] <= 1
-    few = ("--data", path, "--limit", 8, "--json")
+    few = ("--data", path, "--limit", 4, "--json")
     audited = json.loads(run("audit", tmp_path / "model", *few, "--budget", "fast", "--steps", 3).out)
     assert "salary" in json.dumps(audited)
     attacked = json.loads(run("attack", tmp_path / "model", *few, "--attack", "er", "--steps", 3).out)

@@ -123,6 +123,18 @@ def _prepared(attack: r2et.attacks.Attack, model: nn.Module, x: Tensor) -> r2et.
         return attack.attack(r2et.attacks.Task.prepare(attack, model, x))
 
 
+class First(nn.Module):
+    """The first logit of a model, as one that predicts a number."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.model(x)
+        return logits[:, :1]
+
+
 #: by name, as in the list of all public callables below; what two of them return can be compared
 CALLS: dict[str, Call] = {
     **{f"{name}.__call__": _explainer(explainer) for name, explainer in EXPLAINERS.items()},
@@ -146,6 +158,9 @@ CALLS: dict[str, Call] = {
         model, x, K, margin=0.1, samples=4
     ),
     "auc": lambda model, x, y: metrics.auc(model, x, y),
+    "r2": lambda model, x, y: metrics.r2(First(model), x, x.detach().flatten(1)[:, 0]),
+    "mae": lambda model, x, y: metrics.mae(First(model), x, x.detach().flatten(1)[:, 0]),
+    "quality": lambda model, x, y: metrics.quality(model, x, y),
     "adversarial_auc": lambda model, x, y: metrics.adversarial_auc(model, ATTACKS["ERAttack"](model, x), y),
     "comprehensiveness": lambda model, x, y: metrics.comprehensiveness(model, x),
     "dffot": lambda model, x, y: metrics.dffot(model, x),

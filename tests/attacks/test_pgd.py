@@ -495,7 +495,7 @@ def test_bad_models(attack):
     with pytest.raises(r2et.errors.ModelError, match="probabilities"):
         run(nn.Sequential(mlp(), nn.Softmax(1)), x)
     with pytest.raises(r2et.errors.ModelError, match="there is no output"):
-        run(nn.Linear(6, 0), x)
+        run(nn.Linear(6, 0).double(), x)
 
     class Detached(nn.Module):
         def forward(self, x):

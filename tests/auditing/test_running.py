@@ -198,7 +198,7 @@ class Detached(nn.Module):
     ("model", "message"),
     [
         (nn.Sequential(mlp(), nn.Softmax(dim=1)), "softmax"),
-        (nn.Linear(6, 1).double(), "one column"),
+        (nn.Linear(6, 1).double(), "one output.*0 and 1 alone.*torch.cat"),
         (Detached(), "no gradient"),
     ],
     ids=["probabilities", "one logit", "no gradient"],

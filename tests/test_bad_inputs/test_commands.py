@@ -294,7 +294,7 @@ ROWS = [
     ("audit " + FACTORY.format("Broken") + "--factory-arg how=text", "got str"),
     ("audit " + FACTORY.format("Broken") + "--factory-arg how=nan", "NaN or infinite logits"),
     ("audit " + FACTORY.format("Broken") + "--factory-arg how=probabilities", "returns probabilities"),
-    ("audit " + FACTORY.format("Broken") + "--factory-arg 'how=one column'", "one column"),
+    ("audit " + FACTORY.format("Broken") + "--factory-arg 'how=one column'", "one output"),
     ("audit " + AFTER + "--steps 2", "KeyError: 'the weather'"),
     ("audit " + AFTER + "--steps 2 --factory-arg how=exits", "SystemExit"),
     ("attack " + AFTER + "--attack er --steps 9", "KeyError: 'the weather'"),

@@ -63,6 +63,9 @@ class Attack(ABC):
         predictions: further predictions that must be kept: inputs to a list of logits (the two single-input
             classifiers beside a Siamese net; S = 3 in App. B.2.3). None = the model's own alone.
         explainer: the explanation that is attacked and judged.
+        tolerance: how far the output of a model with one output may move while its prediction counts as kept, in
+            the units of the output; None = `r2et.scores.TOLERANCE`, a tenth of a standard deviation of what is
+            predicted if that is standardised. Where classes are predicted it means nothing.
         history: record P@k at each iteration.
     """
 
@@ -76,6 +79,7 @@ class Attack(ABC):
     predictions: Predictions | None = None
     explainer: Explainer = field(default_factory=Gradient)
     history: bool = False
+    tolerance: float | None = None
 
     #: whether the attack looks for the nearest flip, not for the lowest P@k
     nearest: ClassVar[bool] = False
@@ -98,6 +102,8 @@ class Attack(ABC):
             raise InputError(f"predictions must be a function of the inputs, got {quoted(self.predictions)}")
         check_kind("explainer", self.explainer, Explainer, "r2et.explainers.Gradient()")
         check_flag("history", self.history)
+        if self.tolerance is not None:
+            check_positive("tolerance", self.tolerance)
 
     @overload
     def __call__(

@@ -13,12 +13,12 @@ from r2et.attacks.judge import Evaluation, Judge
 from r2et.attacks.task import Task, rowwise
 from r2et.numerics.autograd import derivative, forward, negligible
 from r2et.numerics.values import check_choice, check_count, check_positive
-from r2et.scores import log_odds
+from r2et.scores import slack
 
 BoundaryLoss = Literal["hinge", "soft"]
 #: pairs next to the boundary that the hinge sees; farther ones weigh less than exp(-5)
 MOST_PAIRS = 16
-#: log-odds of the prediction below which an iterate is pushed back
+#: slack of the prediction (its log-odds, see `r2et.scores.slack`) below which an iterate is pushed back
 SAFE_MARGIN = 0.1
 
 
@@ -126,7 +126,7 @@ class BoundaryAttack(Attack):
             nearest = judge.boundary(scores.detach())
         with torch.enable_grad():
             value = self.boundary_loss(scores, judge, nearest)
-            shortfall = SAFE_MARGIN - log_odds(logits, task.target)
+            shortfall = SAFE_MARGIN - slack(logits, task.logits, task.target, task.tolerance)
             if self.keep != "any" and bool((shortfall > 0).any()):
                 value = value + shortfall.relu()
         # what cannot be compared is no improvement

@@ -14,13 +14,14 @@ from torch import Tensor, nn
 
 from r2et.attacks.boundary import SAFE_MARGIN
 from r2et.attacks.chains import Chains, Found
-from r2et.attacks.hidden_layer import Around, HiddenLayer, Look
+from r2et.attacks.hidden_layer import Around, HiddenLayer, Look, SingleOutput
 from r2et.attacks.task import Task
 from r2et.enclosure.ranges import EnclosedActivation
 from r2et.enclosure.reading import extract
 from r2et.errors import ModelError
 from r2et.explainers import Gradient
 from r2et.numerics.autograd import negligible
+from r2et.scores import single
 
 #: points that are looked at together, and rows of which they are at most
 TOGETHER, ROWS = 4096, 256
@@ -47,8 +48,8 @@ def has_formulas(task: Task) -> bool:
     """Whether searches go by formulas: for the gradient of a network with one small hidden layer, in L2 balls."""
     attack, explainer = task.attack, task.attack.explainer
     known = type(explainer) is Gradient and explainer.reduce != "abs-sum" and explainer.inputs == 1
-    two = task.logits.shape[1] == 2
-    score = explainer.score == "log-odds" or (explainer.score in ("margin", "probability") and two)
+    few = task.logits.shape[1] <= 2
+    score = explainer.score == "log-odds" or (explainer.score in ("margin", "probability", "output") and few)
     plain = attack.norm == "l2" and attack.cap is None and attack.predictions is None and task.reach.unit is None
     here = task.x.ndim == 2 and task.x.device.type == "cpu"
     if not (known and score and plain and here):
@@ -130,7 +131,9 @@ class Formulas:
         """The network around some rows, int64 (M,)."""
         task, layer = self.task, self.layer
         movable = task.reach.allowed(layer.w1)
-        return Around.of(layer, task.x[rows], task.target[rows], self.order[rows], movable)
+        clean = task.logits[rows].to(layer.w1.dtype)
+        own = SingleOutput(clean, task.tolerance) if single(clean) else None
+        return Around.of(layer, task.x[rows], task.target[rows], self.order[rows], movable, single=own)
 
     def _agree(self, rows: Tensor) -> Tensor:
         around = self.around(rows)

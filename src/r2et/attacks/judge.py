@@ -14,7 +14,7 @@ from r2et.errors import InputError, ModelError, in_words
 from r2et.numerics.autograd import forward
 from r2et.numerics.checks import check_logits
 from r2et.numerics.values import quoted
-from r2et.scores import predicted_class
+from r2et.scores import same_prediction
 
 #: up to this many features a stable sort is quicker than a search for the first few with their ties in order
 SORTED_WHOLE = 512
@@ -88,7 +88,7 @@ class Judge:
         inside = None if task.reach.everywhere else task.inside
         radius = attack.radius if task.radii is None else task.radii
         self.limits = Limits(task.x, radius, attack.norm, attack.cap, inside, tied=task.reach.tied)
-        self._other_targets = self._other_classes()
+        self._others = self._clean_others()
 
     @property
     def rejected(self) -> Counter[str]:
@@ -121,9 +121,10 @@ class Judge:
 
     def unchanged(self, x: Tensor, logits: Tensor) -> Tensor:
         """Whether inputs (N, *features) with logits (N, C) have the predictions of the clean ones, bool (N,)."""
-        unchanged = predicted_class(logits.detach()) == self.task.target
-        for now, clean in zip(self._other_logits(x), self._other_targets, strict=True):
-            unchanged = unchanged & (predicted_class(now) == clean) & now.isfinite().all(1)
+        tolerance = self.task.tolerance
+        unchanged = same_prediction(logits, self.task.logits, tolerance)
+        for now, clean in zip(self._other_logits(x), self._others, strict=True):
+            unchanged = unchanged & same_prediction(now, clean, tolerance) & now.isfinite().all(1)
         return unchanged
 
     def accept(self, evaluation: Evaluation) -> Tensor:
@@ -189,8 +190,8 @@ class Judge:
         with torch.no_grad():
             return list(predictions(x.detach()))
 
-    def _other_classes(self) -> list[Tensor]:
-        """The classes that further predictions assign to the clean inputs, int64 (N,) each."""
+    def _clean_others(self) -> list[Tensor]:
+        """What further predictions say about the clean inputs, logits (N, C) each."""
         x = self.task.x
         try:
             logits = self._other_logits(x)
@@ -205,4 +206,4 @@ class Judge:
                 check_logits(values, len(x))
             except ModelError as error:
                 raise ModelError(f"predictions, number {number} of {len(logits)}: {error}") from error
-        return [predicted_class(values) for values in logits]
+        return [values.detach() for values in logits]

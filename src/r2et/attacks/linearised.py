@@ -11,7 +11,7 @@ from r2et.attacks.subproblem import Array, Local
 from r2et.attacks.task import rowwise
 from r2et.numerics.autograd import forward, negligible
 from r2et.numerics.jacobian import jacobian
-from r2et.scores import logit
+from r2et.scores import logit, single, slack
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,17 @@ class View:
         self.unit: Tensor | None = None
         self.start: Tensor | None = None
 
+    def _predicted(self, logits: Tensor) -> Tensor:
+        """Predictions f that are to change little, (N, C): probabilities, or a number in units of tolerance."""
+        return logits * (self.eps_f / self.task.tolerance) if single(logits) else logits.softmax(1)
+
+    def _margin(self, logits: Tensor) -> Tensor:
+        """Above 0 where the prediction is kept, (N,)."""
+        task = self.task
+        if single(logits):
+            return slack(logits, task.logits, task.target, task.tolerance)
+        return logit(logits, task.target) - logits.scatter(1, task.target[:, None], -torch.inf).amax(1)
+
     def at(self, x: Tensor) -> Point:
         """Judge iterates on the real model; linearise f there and the gaps of the followed explanation."""
         task, explainer = self.task, self.task.attack.explainer
@@ -82,11 +93,10 @@ class View:
         if self.unit is None or self.start is None:
             total = scores.detach().abs().sum(-1, keepdim=True)
             self.unit = torch.where(total > 0, total.clamp_min(negligible(total.dtype)), 1.0)
-            self.start = evaluation.logits.detach().softmax(1)
+            self.start = self._predicted(evaluation.logits).detach()
         with torch.enable_grad():
-            shares, probabilities = scores / self.unit, evaluation.logits.softmax(1)
-            rivals = evaluation.logits.scatter(1, task.target[:, None], -torch.inf)
-            margin = logit(evaluation.logits, task.target) - rivals.amax(1)
+            shares, probabilities = scores / self.unit, self._predicted(evaluation.logits)
+            margin = self._margin(evaluation.logits)
         values = shares.detach()
         # where the model has no value the judge refuses the point; until then it needs some set
         top = ranking.top_k_mask(evaluation.scores.detach().nan_to_num(), task.attack.k)

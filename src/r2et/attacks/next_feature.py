@@ -21,7 +21,7 @@ from r2et.numerics.autograd import derivative, forward, negligible
 from r2et.numerics.memory import at_once
 from r2et.numerics.row_noise import row_normal
 from r2et.numerics.values import check_count, quoted
-from r2et.scores import log_odds
+from r2et.scores import slack
 
 #: the first steps of hops, in units of the first steps of the search
 SCALES = (0.3, 0.6, 0.15, 1.0)
@@ -232,14 +232,15 @@ class NextFeatureAttack(Attack):
             return self._guided_slope(judge, guide, evaluation.x, displaced, uniform)
         with torch.enable_grad():
             value = self._loss(evaluation.scores, (evaluation.weakest, evaluation.strongest), displaced, uniform)
-            value = value + self._leaving(evaluation.logits, task.target)
+            value = value + self._leaving(evaluation.logits, task)
             return derivative(value.sum(), evaluation.x, retain_graph=True)
 
     def _guided_slope(
         self, judge: Judge, guide: nn.Module, x: Tensor, displaced: Tensor, uniform: Tensor
     ) -> Tensor:
         """The slope of the loss by a softer copy, at points x (M, *features)."""
-        target = judge.task.target
+        task = judge.task
+        target = task.target
         with torch.enable_grad():
             point, logits = forward(guide, x.detach())
             attributions = self.explainer.attribute(guide, point, target, create_graph=True, logits=logits)
@@ -248,14 +249,14 @@ class NextFeatureAttack(Attack):
             # what the guide has displaced already has no slope left
             displaced = torch.maximum(displaced, judge.lost(scores.detach(), nearest))
             value = self._loss(scores, nearest, displaced, uniform)
-            value = value + self._leaving(logits, target)
+            value = value + self._leaving(logits, task)
             return derivative(value.sum(), point)
 
-    def _leaving(self, logits: Tensor, target: Tensor) -> Tensor:
+    def _leaving(self, logits: Tensor, task: Task) -> Tensor:
         """What the loss charges for coming close to another prediction, (M,); nothing where any will do."""
         if self.keep == "any":
             return torch.zeros_like(logits[:, 0])
-        return (SAFE_MARGIN - log_odds(logits, target)).relu()
+        return (SAFE_MARGIN - slack(logits, task.logits, task.target, task.tolerance)).relu()
 
     def _loss(self, scores: Tensor, nearest: tuple[Tensor, Tensor], displaced: Tensor, uniform: Tensor) -> Tensor:
         """The loss (M,) of explanations (M, ..., n) of which some features (M, ...) are displaced already."""

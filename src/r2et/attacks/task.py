@@ -10,14 +10,14 @@ from torch import Tensor, nn
 
 from r2et import ranking
 from r2et.attacks.inspected import InspectedModel
-from r2et.attacks.limits import tolerance
+from r2et.attacks.limits import tolerance as rounding
 from r2et.domain import Domain, Reach
 from r2et.errors import InputError
 from r2et.explainers import Explainer
 from r2et.numerics.autograd import forward, unit
 from r2et.numerics.checks import check_logits
 from r2et.numerics.row_noise import row_normal
-from r2et.scores import predicted_class
+from r2et.scores import TOLERANCE, predicted_class
 
 if TYPE_CHECKING:
     from r2et.attacks.attack import Attack
@@ -123,6 +123,11 @@ class Task:
         """With tensors of its own: whoever writes to them changes nobody else's."""
         return replace(self, **{name: getattr(self, name).clone() for name in TENSORS})
 
+    @property
+    def tolerance(self) -> float:
+        """How far a single output may move while the prediction counts as kept."""
+        return TOLERANCE if self.attack.tolerance is None else float(self.attack.tolerance)
+
     @cached_property
     def budget(self) -> Tensor:
         """The radius of each row, (N,)."""
@@ -219,7 +224,7 @@ class Task:
 
     def _within(self, x: Tensor) -> Tensor:
         """Which iterates are inside the budget, bool (N,)."""
-        within = self.distance(x) <= self.budget * (1 + tolerance(x.dtype))
+        within = self.distance(x) <= self.budget * (1 + rounding(x.dtype))
         if self.attack.cap is not None:
             within = within & ((x - self.x).flatten(start_dim=1).abs().amax(1) <= self.attack.cap)
         return within

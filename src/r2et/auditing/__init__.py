@@ -1,6 +1,7 @@
 """One call: a model and data in, everything r2et can say about its explanations out, side by side."""
 
 from r2et.auditing.examples import Example, Reason
+from r2et.auditing.inputs import Outcome
 from r2et.auditing.lists import KappaBracket
 from r2et.auditing.own_rows import OwnRows
 from r2et.auditing.provenance import Made, Source
@@ -16,6 +17,7 @@ __all__ = [
     "Example",
     "KappaBracket",
     "Made",
+    "Outcome",
     "OwnRows",
     "Picture",
     "Reason",

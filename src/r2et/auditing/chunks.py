@@ -20,7 +20,7 @@ from r2et.data.layouts import ImageLayout
 from r2et.domain import Reach
 from r2et.explainers import Activation
 from r2et.numerics.attention import math_attention
-from r2et.numerics.checks import check_labels, check_logits
+from r2et.numerics.checks import check_logits
 from r2et.numerics.memory import at_once
 from r2et.numerics.preflight import measuring
 from r2et.numerics.row_noise import row_normal
@@ -68,11 +68,11 @@ class RowNeighbours(Neighbours):
 
 def run(plan: Plan) -> AuditRun:
     """Look at the model once, then work chunk by chunk; Ctrl-C ends it after the last whole chunk."""
-    options = plan.options
     # attention has a second derivative by the math kernel alone
     with math_attention(), measuring(plan.model, plan.x):
         logits = _logits(plan.model, plan.x, plan.chunk)
-        check_labels(plan.y, len(plan.x), logits.shape[1])
+        plan = plan.for_outputs(logits)
+        options = plan.options
         features = plan.explainer(plan.model, plan.x[:1]).shape[-1]
         plan.explainer.check_k(options.k, features)
         names = _names(plan, features, logits.shape[1])
@@ -85,6 +85,7 @@ def run(plan: Plan) -> AuditRun:
         if certifier.withdrawn:
             parts = [part.uncertified() for part in parts]
     return AuditRun(
+        plan=plan,
         logits=logits,
         features=features,
         names=names,
@@ -221,7 +222,9 @@ class _Chunks:
         if isinstance(explainer, Activation):
             return {}
         fractions = (0.01, 0.05, 0.1, 0.2, 0.5) if self.features > 200 else None
-        return metrics.faithfulness(self.plan.model, x, explainer=explainer, fractions=fractions)
+        return metrics.faithfulness(
+            self.plan.model, x, explainer=explainer, fractions=fractions, tolerance=self.plan.tolerance
+        )
 
     def _pictures(self, x: Tensor, samples: Samples, worst: AttackResult, first: int) -> list[_Ranked]:
         layout, explainer = self.plan.options.layout, self.plan.explainer

@@ -92,7 +92,7 @@ def lists_in_words(individuality: Individuality, kappas: Sequence[KappaBracket],
             return ["lists: one only, with no other to compare it with"]
         return [f"lists: {individuality.total:,}, of which no two can be compared"]
     shared = f"two share {_percent(individuality.overlap)}"
-    if not individuality.signed and individuality.overlap_in_class == individuality.overlap_in_class:
+    if not individuality.signed and _several_classes(individuality):
         shared += f", {_percent(individuality.overlap_in_class)} within a predicted class"
     text = (
         f"lists: {individuality.distinct:,} distinct of {individuality.total:,}, {individuality.effective:.1f} in "
@@ -105,6 +105,12 @@ def lists_in_words(individuality: Individuality, kappas: Sequence[KappaBracket],
     if individuality.one_per_class:
         text += f": {LIST_PER_CLASS}"
     return [text, f"kappa: {', '.join(bracket.in_words() for bracket in kappas)}"]
+
+
+def _several_classes(individuality: Individuality) -> bool:
+    """Whether lists are of several predicted classes, and two of one class can be compared."""
+    within = individuality.overlap_in_class
+    return within == within and len(individuality.classes.unique()) > 1
 
 
 def individuality_clause(individuality: Individuality, bracket: KappaBracket | None, names: str = "inputs") -> str:

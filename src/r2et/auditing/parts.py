@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -14,6 +15,10 @@ from r2et.auditing.samples import Picture, Samples
 from r2et.certificates import Bracket
 from r2et.data.layouts import ImageLayout
 from r2et.explainers import Explainer
+from r2et.scores import predicted_class, presented
+
+if TYPE_CHECKING:
+    from r2et.auditing.planning import Plan
 
 #: input features of a row whose change is remembered
 MOVED = 10
@@ -53,6 +58,7 @@ class AuditRun:
     """What came of a plan; M of its N rows are done.
 
     Attributes:
+        plan: as it was carried out.
         logits: (N, C), of all rows.
         features: how many are ranked.
         names: of features and classes.
@@ -62,6 +68,7 @@ class AuditRun:
         uncertified: why there is no certificate, or not one of all rows.
     """
 
+    plan: "Plan"
     logits: Tensor
     features: int
     names: Names
@@ -89,12 +96,12 @@ def sample_rows(
     mask, masks = (ranking.list_mask(scores, k, positive=explainer.positive) for scores in (before, after))
     delta = (worst[-1].x - x).flatten(start_dim=1)
     moved = delta.abs().topk(min(MOVED, delta.shape[1]), dim=1).indices
-    probability = logits.softmax(1).amax(1)
+    predicted = predicted_class(logits)
     return Samples(
         radii=tuple(radii),
         labels=labels.cpu(),
-        predicted=logits.argmax(1).cpu(),
-        probability=probability.cpu(),
+        predicted=predicted.cpu(),
+        probability=presented(logits, predicted).cpu(),
         top=top.int().cpu(),
         top_scores=_scores_of(top, before).cpu(),
         after=tops.int().cpu(),

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from r2et import validate
 from r2et.auditing.examples import EXAMPLES, Direction, Example, changes_of, decided, examples, examples_in_words
+from r2et.auditing.inputs import Outcome, number_as_text
 from r2et.auditing.lists import KappaBracket, lists_as_json, lists_in_words
 from r2et.auditing.own_rows import OwnRows
 from r2et.auditing.provenance import Made, Source
@@ -65,6 +66,8 @@ class AuditSettings:
         explainer: with its options, as text.
         thickness_sigma: standard deviation of the neighbours that thickness was measured over.
         uncertified: why there is no certificate, or not one of all rows; "" = there is one of all rows.
+        tolerance: how far the number that a model with one output predicts may move while it counts as kept; None
+            for classes.
     """
 
     radii: tuple[float, ...]
@@ -80,6 +83,7 @@ class AuditSettings:
     explainer: str
     thickness_sigma: float
     uncertified: str
+    tolerance: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -95,8 +99,9 @@ class Audit:
         rows: how many inputs were audited.
         features: how many features are ranked.
         k: size of the salient set.
-        accuracy: share of correct predictions.
-        auc: area under the ROC curve (cAUC); NaN if the labels hold one class only.
+        accuracy: share of correct predictions; NaN where a number is predicted.
+        auc: area under the ROC curve (cAUC); NaN if the labels hold one class only, and where a number is
+            predicted.
         thickness: probability thickness of each input (N,), around it at the smallest radius.
         attacks: one entry for each attack and radius.
         faithfulness: means of DFFOT, COMP and SUFF; empty for an explanation of neurons, which cannot be removed
@@ -127,6 +132,9 @@ class Audit:
         source: of the rows; None if that is unknown.
         background: size and sha256 of what the explanation is measured against, if there is such a thing.
         made: versions and date.
+        r2, mae: of a model with one output the coefficient of determination, and the mean absolute error in the
+            units of the number that is predicted; NaN for classes.
+        outcome: that number; None for classes.
         notes: what to know about the rows before believing the figures, as sentences without their full stop: that
             the model may have seen them in training, or that features look like a category which nobody named.
     """
@@ -161,6 +169,9 @@ class Audit:
     source: Source | None = field(repr=False, default=None)
     background: dict[str, Any] | None = field(repr=False, default=None)
     made: Made = field(repr=False, default_factory=Made.now)
+    r2: float = float("nan")
+    mae: float = float("nan")
+    outcome: Outcome | None = None
 
     @property
     def complete(self) -> bool:
@@ -220,8 +231,7 @@ class Audit:
                 "",
                 f"{self.rows} inputs, {self.features} {self.ranks}, k = {self.k}",
                 textwrap.fill(f"threat {self.settings.threat}: {IN_WORDS[self.settings.threat]}", 80),
-                f"accuracy {self.accuracy:.4f}   AUC {self.auc:.4f}   "
-                f"thickness {float(self.thickness.mean()):.4f}",
+                "   ".join([*self.accuracy_in_words(), f"thickness {float(self.thickness.mean()):.4f}"]),
                 "   ".join(f"{name} {value:.3f}" for name, value in self.faithfulness.items()),
                 *(textwrap.fill(text, 80) for text in self._proof_in_words()),
                 *(
@@ -271,6 +281,12 @@ class Audit:
         """What WorstCase changed of every row at each radius, in the columns' own units; see `changes_of`."""
         return changes_of(self)
 
+    def accuracy_in_words(self) -> list[str]:
+        """How well the model predicts: each figure with its name."""
+        if self.outcome is None:
+            return [f"accuracy {self.accuracy:.4f}", f"AUC {self.auc:.4f}"]
+        return [f"R2 {self.r2:.4f}", f"mean absolute error {number_as_text(self.mae)} ({self.outcome.name})"]
+
     def _proof_in_words(self) -> list[str]:
         """The certificate and the bracket, a paragraph each."""
         reason = self.settings.uncertified
@@ -306,8 +322,8 @@ class Audit:
             "complete": self.complete,
             "features": self.features,
             "k": self.k,
-            "accuracy": self.accuracy,
-            "auc": None if self.auc != self.auc else self.auc,
+            **{name: _or_none(getattr(self, name)) for name in ("accuracy", "auc", "r2", "mae")},
+            "outcome": None if self.outcome is None else plain(self.outcome),
             "thickness": {
                 "mean": float(self.thickness.mean()),
                 "minimum": float(self.thickness.min()),
@@ -335,3 +351,7 @@ class Audit:
                 for radius in self.samples.radii
             ],
         }
+
+
+def _or_none(value: float) -> float | None:
+    return None if value != value else value

@@ -30,8 +30,9 @@ class Samples:
 
     Attributes:
         radii: of the attacks, rising, (R,).
-        labels, predicted: class numbers (N,).
-        probability: of the predicted class (N,).
+        labels, predicted: class numbers (N,); of a model with one output the numbers that were to be predicted,
+            and 0 for every row.
+        probability: of the predicted class (N,); of a model with one output that output.
         top, top_scores: the salient features and their scores, most salient first, (N, M, k); where a list has
             fewer names, -1 and 0.
         after, after_scores: the same after WorstCase, (R, N, M, k).

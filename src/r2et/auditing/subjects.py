@@ -5,11 +5,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from r2et import data
+from r2et.auditing.inputs import Outcome, outcome_of
 from r2et.auditing.provenance import Source
 from r2et.auditing.result import Audit
 from r2et.auditing.running import audit
@@ -18,13 +20,13 @@ from r2et.data.layouts import GraphLayout, ImageLayout
 from r2et.domain import Domain, Threat, chosen_threat, in_plausible_units
 from r2et.errors import CheckpointError, InputError
 from r2et.explainers import Background, ByColumns, ColumnEffects, Explainer, Gradient, table_explainer
-from r2et.numerics.checks import check_labels
+from r2et.numerics.checks import ONE_LOGIT, check_labels, check_outcomes
 from r2et.numerics.memory import at_once
 from r2et.numerics.values import check_count, check_flag, check_kind, check_seed, check_text, quoted
 from r2et.predictors.models import OpenedModel
 from r2et.tables.columns import numeric_inputs
 from r2et.tables.labelled import LabelledTable
-from r2et.tables.labels import class_numbers, class_order
+from r2et.tables.labels import as_numbers, class_numbers, class_order
 from r2et.tables.plausible import Plausible, parse_plausible, proposed
 from r2et.tables.rows import Rows
 from r2et.tables.units import Units
@@ -41,7 +43,7 @@ class Subject:
         rows: which rows these are, in words.
         model: maps x to logits (N, C).
         x: (N, *features), in the model's dtype.
-        y: class numbers (N,).
+        y: class numbers (N,), or numbers in the units of the model's output.
         k: how many features to look at unless a user says otherwise.
         explainer: ColumnEffects for a table whose columns are known; else the explanation that the model was
             trained for, or the gradient.
@@ -50,6 +52,7 @@ class Subject:
         background: what contributions of its columns are measured against; None if it has none.
         row_numbers: of the rows in their file, from 0; empty for a data set.
         feature_names, class_names, layout: for reports.
+        outcome: the number that is predicted; None for classes.
         preset: radius and steps of the attack, as saved with an r2et checkpoint.
         notes: what to know before believing figures from these rows, as sentences without their full stop.
         plausible: one plausible change of each column of numbers; empty if the columns' units are unknown.
@@ -79,6 +82,12 @@ class Subject:
     scale: Tensor | None = field(default=None, repr=False)
     units: Units | None = field(default=None, repr=False)
     source: Source = field(default_factory=Source, repr=False)
+    outcome: Outcome | None = None
+
+    @property
+    def tolerance(self) -> float | None:
+        """How far the output may move while the prediction counts as kept; None for classes."""
+        return None if self.outcome is None else self.outcome.kept_within / self.outcome.scale
 
     @property
     def rows_at_once(self) -> int:
@@ -152,6 +161,7 @@ class Subject:
             class_names=self.class_names or None,
             layout=self.layout,
             name=self.name,
+            outcome=self.outcome,
             **options,
         )
         return replace(finding, notes=(*self.notes, *finding.notes), source=self.source)
@@ -285,20 +295,19 @@ def from_table(
             raise InputError(f"{opened.source!r} knows its classes: leave out --classes")
         fitted = opened.estimator
         x = fitted.encode(_columns_of_fit(opened, chosen))
-        known = fitted.classes_.tolist()
         return Subject(
             **shared,
             x=x,
-            y=class_numbers(chosen.labels, known),
+            y=fitted.target_numbers(chosen.labels),
             k=fitted.k_,
             explainer=table_explainer(fitted.encoding_.as_columns),
             domain=fitted.domain_,
             columns=fitted.encoding_.as_columns,
             background=getattr(fitted, "background_", None),
             feature_names=fitted.encoding_.names,
-            class_names=tuple(map(str, known)),
             plausible=fitted.encoding_.plausible,
             units=Units.of(fitted.encoding_.describe(), chosen.frame),
+            **_named(fitted.target_options(), table.target),
         )
     x = numeric_inputs(chosen.frame, opened.dtype, name=repr(table.path.name))
     names = tuple(chosen.frame.columns)
@@ -310,16 +319,15 @@ def from_table(
             f"{' ...' if len(names) > 6 else ''} of {str(table.path)!r}: {error}. Choose columns, in the order of "
             "the training, by --columns"
         ) from error
-    order = class_order(table.labels, logits.shape[1], classes)
     saved_k: int = opened.information.get("k", 8)
+    told = _told(chosen, table, int(logits.shape[1]), classes)
     return Subject(
         **shared,
+        **told,
         x=x,
-        y=class_numbers(chosen.labels, order),
         explainer=opened.explainer or Gradient(),
         k=max(1, min(saved_k, x.shape[1] - 1)),
         feature_names=names,
-        class_names=tuple(map(str, order)),
         plausible={name: proposed(x[:, i].double().numpy()) for i, name in enumerate(names)},
     )
 
@@ -363,6 +371,31 @@ def _source(opened: OpenedModel, table: LabelledTable, rows: NDArray[np.int64], 
         unseen=len(np.intersect1d(rows, origin.held_out)) if origin is not None and known else None,
         numbered=True,
     )
+
+
+def _named(options: dict[str, Any], target: str) -> dict[str, Any]:
+    """What an estimator says of its target, which has a name in a file."""
+    outcome = options.get("outcome")
+    return options if outcome is None else {**options, "outcome": replace(outcome, name=target)}
+
+
+def _told(
+    chosen: LabelledTable, table: LabelledTable, outputs: int, classes: Sequence[str] | None
+) -> dict[str, Any]:
+    """What is true of some rows of a table, for a model with this many outputs."""
+    if outputs == 1:
+        if classes is not None:
+            raise InputError("the model has one output, a number and no class: leave out --classes")
+        if not pd.api.types.is_numeric_dtype(table.labels):
+            raise InputError(
+                f"the model has one output, which is taken for a number that it predicts (regression), and column "
+                f"{table.target!r} holds no numbers, such as {quoted(table.labels.iloc[0])}: {ONE_LOGIT}"
+            )
+        y = as_numbers(chosen.labels)
+        check_outcomes(y, len(y), outputs)
+        return {"y": y, "outcome": replace(outcome_of(y), name=table.target)}
+    order = class_order(table.labels, outputs, classes)
+    return {"y": class_numbers(chosen.labels, order), "class_names": tuple(map(str, order))}
 
 
 def choose_rows(

@@ -1,6 +1,7 @@
 """`certify`: the strongest sound certificate for the explanation that was asked for."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Literal, get_args
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 from r2et.certificates.additive import AdditiveLimits
 from r2et.certificates.certificate import Certificate, in_words, joined
 from r2et.certificates.combined import FAMILIES, Combined, combined
-from r2et.certificates.deterministic import order_radii, other_classes
+from r2et.certificates.deterministic import order_radii, other_classes, output_radii
 from r2et.certificates.dual import why_not_dual
 from r2et.certificates.exchange import refuted_at
 from r2et.certificates.first_order import estimate
@@ -25,9 +26,17 @@ from r2et.errors import InputError, ModelError
 from r2et.explainers import ColumnEffects, Contributions, Explainer, Gradient, SmoothGrad
 from r2et.numerics.checks import check_inputs, check_logits
 from r2et.numerics.preflight import check_module, dtype_mismatch, measuring
-from r2et.numerics.values import check_choice, check_chunk_size, check_count, check_flag, check_kind, check_radii
+from r2et.numerics.values import (
+    check_choice,
+    check_chunk_size,
+    check_count,
+    check_flag,
+    check_kind,
+    check_positive,
+    check_radii,
+)
 from r2et.progress import progress_bar
-from r2et.scores import checked_target
+from r2et.scores import TOLERANCE, checked_target, settled, single
 
 Method = Literal[
     "auto",
@@ -55,6 +64,7 @@ def certify(
     method: Method | Smoothing = "auto",
     target: Tensor | None = None,
     prediction: bool = False,
+    tolerance: float | None = None,
     radii: Sequence[float] | None = None,
     budget: int | None = None,
     domain: Domain | None = None,
@@ -77,7 +87,9 @@ def certify(
             than two classes). What has to be asked for: `Smoothing(...)` (any model, but about a smoothed
             explanation; "smoothing" is short for its defaults) and "first-order" (an estimate).
         target: the class that is explained, int64 (N,); None = the predicted class. It is held fixed.
-        prediction: certify also that the predicted class does not change.
+        prediction: certify also that the predicted class does not change, or that the output of a model with one
+            output stays within the tolerance.
+        tolerance: of a model with one output, in its units; None = `r2et.scores.TOLERANCE`, as for attacks.
         radii: bound P@k at these radii, cheaper than a search for the radius itself where the dual bound applies,
             and mostly closer, with two classes; it is known at these radii then, and between two of them what
             holds at the next larger one. With two hidden layers the quadratic bound is asked at these radii alone,
@@ -122,6 +134,7 @@ def certify(
         method=method,
         target=target,
         prediction=prediction,
+        tolerance=tolerance,
         radii=radii,
         budget=budget,
         chunk_size=chunk_size,
@@ -139,6 +152,7 @@ def certify_within(
     method: Method | Smoothing = "auto",
     target: Tensor | None = None,
     prediction: bool = False,
+    tolerance: float | None = None,
     radii: Sequence[float] | None = None,
     budget: int | None = None,
     chunk_size: int | None = None,
@@ -154,6 +168,8 @@ def certify_within(
         check_choice("method", method, get_args(Method))
     check_chunk_size(chunk_size)
     check_flag("prediction", prediction)
+    if tolerance is not None:
+        check_positive("tolerance", tolerance)
     radii = None if radii is None else check_radii(radii)
     if budget is not None:
         check_count("budget", budget, least=0)
@@ -179,6 +195,7 @@ def certify_within(
                     method=name,
                     target=target if target is None or len(alike) == 1 else target[rows],
                     prediction=prediction,
+                    tolerance=tolerance,
                     radii=radii,
                     budget=budget,
                     chunk_size=chunk_size,
@@ -214,21 +231,23 @@ def _enclosed(
     method: Method,
     target: Tensor | None,
     prediction: bool,
+    tolerance: float | None,
     radii: Sequence[float] | None,
     budget: int | None,
     chunk_size: int | None,
     progress: bool,
     points: Tensor | None,
 ) -> Certificate:
+    with torch.no_grad():
+        logits = model(x)
+    check_logits(logits, len(x))
+    explainer = replace(explainer, score=settled(explainer.score, logits))
     obstacle = why_uncertified(explainer, x)
     if obstacle is not None:
         raise _unproven(explainer, obstacle)
     mismatch = dtype_mismatch(model, x)
     if mismatch is not None:
         raise InputError(mismatch)
-    with torch.no_grad():
-        logits = model(x)
-    check_logits(logits, len(x))
     target = checked_target(target, logits)
     reading = Reading.of(model, x, explainer, reach.movable)
     if isinstance(explainer, Contributions):
@@ -270,7 +289,7 @@ def _enclosed(
             if explainer.score == "margin":
                 own = torch.minimum(own, _runner_up_radius(problem).unsqueeze(1))
             if prediction:
-                held.append(_prediction_radius(problem))
+                held.append(_prediction_radius(problem, TOLERANCE if tolerance is None else float(tolerance)))
                 own = torch.minimum(own, held[-1].unsqueeze(1))
             limits.append(own)
             tops.append(problem.pairs.top)
@@ -368,14 +387,16 @@ class _Limits:
 def _runner_up_radius(problem: Problem) -> Tensor:
     """The margin is against one class: its gradient jumps where another one becomes the runner-up, (N,)."""
     classes = problem.logits.shape[1]
-    if classes == 2:
+    if classes <= 2:
         return torch.full_like(problem.logits[:, 0], torch.inf)
     above = other_classes(problem.runner_up, classes, leave=problem.target)
     return order_radii(problem.attributions.network, problem.attributions.x, problem.logits, above)
 
 
-def _prediction_radius(problem: Problem) -> Tensor:
-    """The radius inside which the predicted class stays, (N,)."""
+def _prediction_radius(problem: Problem, tolerance: float) -> Tensor:
+    """The radius inside which the predicted class stays, or a single output within the tolerance, (N,)."""
+    if single(problem.logits):
+        return output_radii(problem.attributions.network, problem.attributions.x, problem.logits, tolerance)
     above = other_classes(problem.logits.argmax(1), problem.logits.shape[1])
     return order_radii(problem.attributions.network, problem.attributions.x, problem.logits, above)
 
@@ -430,7 +451,9 @@ def _explained_by(explainer: Explainer) -> str:
 
 
 def _assumptions(explainer: Explainer, reach: Reach, *, prediction: bool) -> tuple[str, ...]:
-    assumptions = [in_words(reach), "the explained class is held fixed at that of the clean input"]
+    assumptions = [in_words(reach)]
+    if explainer.score != "output":
+        assumptions.append("the explained class is held fixed at that of the clean input")
     if not prediction:
         assumptions.append("the prediction itself may change inside the radius: prediction=True certifies it too")
     assumptions.append("float64 with bounds inflated by 1e-9; rounding is not directed")

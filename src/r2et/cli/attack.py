@@ -71,7 +71,7 @@ def attack(
     named = chosen_threat(cast("Threat | None", threat), subject.domain)
     model, x, y = subject.model, subject.x, subject.y
     k = subject.k if options.k is None else options.k
-    several = len(y.unique()) > 1
+    several, quality = len(y.unique()) > 1, "auc" if subject.outcome is None else "r2"
     radius = float(subject.preset.get("radius", 1.0)) if radius is None else radius
     shared: dict[str, Any] = {
         "k": k,
@@ -79,6 +79,7 @@ def attack(
         "norm": norm,
         "keep": keep,
         "explainer": subject.explainer_under(named),
+        "tolerance": subject.tolerance,
     }
 
     def build(short: str, **changes: Any) -> "Attack":
@@ -115,9 +116,9 @@ def attack(
                 "displaced": float(metrics.displaced(result, k).mean()),
                 "sensitivity": metrics.sensitivity(result),
                 "distance": float(result.distance.mean()),
-                # an AUC needs both classes
-                "clean_auc": metrics.auc(model, x, y) if several else None,
-                "adversarial_auc": metrics.adversarial_auc(model, result, y) if several else None,
+                # an AUC needs both classes, an R2 numbers that differ
+                f"clean_{quality}": metrics.quality(model, x, y) if several else None,
+                f"adversarial_{quality}": metrics.quality(model, result.x, y) if several else None,
                 "seconds": time.perf_counter() - started,
             }
         )

@@ -151,17 +151,25 @@ def _show(subject: "Subject", finding: "Audit", *, several: bool) -> None:
     typer.echo("\n" + textwrap.fill(in_short(finding.provenance()), 80) + "\n")
 
 
+def _quality(finding: "Audit") -> tuple[list[str], list[str]]:
+    """What two figures of how well a model predicts are called, and the figures."""
+    if finding.outcome is None:
+        return ["accuracy", "AUC"], [f"{finding.accuracy:.4f}", f"{finding.auc:.4f}"]
+    from r2et.auditing.inputs import number_as_text
+
+    return ["R2", "mean error"], [f"{finding.r2:.4f}", number_as_text(finding.mae)]
+
+
 def _print_comparison(audits: "dict[str, Audit]") -> None:
     worst = {
         name: [row for row in finding.attacks if row.attack == "WorstCase"] for name, finding in audits.items()
     }
     first = next(iter(audits.values()))
-    columns = ["model", "accuracy", "AUC", *(f"P@{first.k} at {row.radius:g}" for row in worst[first.name])]
+    columns = ["model", *_quality(first)[0], *(f"P@{first.k} at {row.radius:g}" for row in worst[first.name])]
     rows = [
         [
             name,
-            f"{finding.accuracy:.4f}",
-            f"{finding.auc:.4f}",
+            *_quality(finding)[1],
             *(one_digit(row.precision) for row in worst[name]),
         ]
         for name, finding in audits.items()

@@ -29,7 +29,11 @@ def certify(
         ),
     ] = "auto",
     prediction: Annotated[
-        bool, typer.Option("--prediction", help="Certify also that the predicted class stays.")
+        bool,
+        typer.Option(
+            "--prediction",
+            help="Certify also that the prediction stays: the class, or a number up to a tolerance.",
+        ),
     ] = False,
     threat: ThreatOption = None,
     plausible: PlausibleOption = None,
@@ -89,6 +93,7 @@ def certify(
         explainer=explainer,
         method=noise if method == "smoothing" else method,  # type: ignore[arg-type]  # it checks
         prediction=prediction,
+        tolerance=subject.tolerance,
         domain=subject.domain,
         threat=named,
         progress=interactive(options.as_json),
@@ -96,7 +101,9 @@ def certify(
     smallest = both = None
     # an estimate is no end of a bracket
     if bracket and certificate.sound:
-        worst = r2et.attacks.WorstCase(k=certificate.k, radius=max(wanted), budget=cast("Budget", budget))
+        worst = r2et.attacks.WorstCase(
+            k=certificate.k, radius=max(wanted), budget=cast("Budget", budget), tolerance=subject.tolerance
+        )
         both = r2et.bracket(
             model,
             x,
@@ -113,7 +120,11 @@ def certify(
         )
     if bracket:
         flip = r2et.attacks.MinimalFlip(
-            k=certificate.k, radius=_farthest(certificate), explainer=explainer, keep="any" if free else "best"
+            k=certificate.k,
+            radius=_farthest(certificate),
+            explainer=explainer,
+            keep="any" if free else "best",
+            tolerance=subject.tolerance,
         )
         flips = flip(
             model,

@@ -15,6 +15,7 @@ from r2et.cli.common import (
     Keep,
     MissingMarks,
     ReadingOptions,
+    Regression,
     Seed,
     Separator,
     Target,
@@ -38,6 +39,7 @@ def check(
     drop: Drop = None,
     keep: Keep = None,
     categorical: Categorical = None,
+    regression: Regression = False,
     sep: Separator = None,
     decimal: Decimal = None,
     thousands: Thousands = None,
@@ -63,6 +65,7 @@ def check(
         columns=columns,
         keep=keep,
         categorical=categorical,
+        numbers=regression,
         seed=seed,
         progress=interactive(as_json),
     )
@@ -84,6 +87,7 @@ def checked_table(
     columns: str | None,
     keep: str | None,
     categorical: str | None,
+    numbers: bool = False,
     seed: int,
     progress: bool,
 ) -> "tuple[LabelledTable, TableReport]":
@@ -105,6 +109,7 @@ def checked_table(
         keep=[name for name in named["--columns"] if name not in dropped] + named["--keep"],
         drop=dropped,
         categorical=named["--categorical"],
+        numbers=numbers,
         seed=seed,
         progress=progress,
     )

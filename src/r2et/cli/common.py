@@ -106,6 +106,12 @@ Categorical = Annotated[
     str | None,
     typer.Option(help="Columns of numbers that are categories: zip,code.", rich_help_panel=FILE_PANEL),
 ]
+Regression = Annotated[
+    bool,
+    typer.Option(
+        "--regression", help="The target is a number that is predicted, not a class.", rich_help_panel=FILE_PANEL
+    ),
+]
 DataOptions = Annotated[
     list[str] | None,
     typer.Option("--option", help="Option of a data set, e.g. --option size=64, --option pairs=false."),

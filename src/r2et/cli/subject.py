@@ -46,7 +46,7 @@ class SubjectOptions:
     model: Annotated[
         str,
         typer.Argument(
-            help="A folder of `r2et train` or StableClassifier.save, a torch.export program (.pt2), or "
+            help="A folder of `r2et train` or of save() of an estimator, a torch.export program (.pt2), or "
             "package.module:factory, which imports and runs that code."
         ),
     ]
@@ -211,7 +211,7 @@ def _of_columns(subject: "Subject", kind: "type[Explainer]") -> "Explainer":
     if subject.columns is None:
         raise InputError(
             f"{subject.data!r} does not say which features make up its columns: {name} explains built-in "
-            "tables and what a StableClassifier encodes"
+            "tables and what an estimator of r2et encodes"
         )
     if kind is not Contributions:
         return ColumnEffects(columns=subject.columns)

@@ -19,6 +19,7 @@ from r2et.cli.common import (
     MissingMarks,
     Output,
     ReadingOptions,
+    Regression,
     Seed,
     Separator,
     Target,
@@ -89,6 +90,7 @@ def train(
         float,
         typer.Option(help="Share of the rows that is kept from training, for audits.", rich_help_panel=FILE_PANEL),
     ] = 0.2,
+    regression: Regression = False,
     preset: Annotated[
         str,
         typer.Option(
@@ -117,9 +119,9 @@ def train(
 ) -> None:
     """Train a model by one of the paper's methods and save it.
 
-    On a CSV or Parquet file of your own a StableClassifier is fitted: it encodes columns of numbers and text, and
-    searches the weights of the method unless --set gives them. The file is checked as `r2et check` does: what is
-    left out is said. On a data set of r2et, architecture, explanation,
+    On a CSV or Parquet file of your own a StableClassifier (with --regression a StableRegressor) is fitted: it
+    encodes columns of numbers and text, and searches the weights of the method unless --set gives them. The file
+    is checked as `r2et check` does: what is left out is said. On a data set of r2et, architecture, explanation,
     epochs and learning rate are those of its preset. The paper retrains its vanilla ResNets (cifar10, oct): train
     one by --method vanilla and name its folder as --from.
 
@@ -143,10 +145,16 @@ def train(
     if is_table(data):
         DataSetOnly(preset, option, threshold, start, resume, compile).refuse(data)
         schedule |= {} if network is None else {"network": network}
-        table = TableOptions(data, target, columns, keep, categorical, test_fraction, reading)
+        table = TableOptions(data, target, columns, keep, categorical, test_fraction, regression, reading)
         train_table(table, output, method, own_settings if setting else None, k, schedule, seed, as_json)
         return
-    own = {"--columns": columns, "--keep": keep, "--categorical": categorical, "--network": network}
+    own = {
+        "--columns": columns,
+        "--keep": keep,
+        "--categorical": categorical,
+        "--network": network,
+        "--regression": regression or None,
+    }
     for name, value in own.items():
         if value is not None:
             raise InputError(f"{name} is for a file of your own, {data!r} is a data set")

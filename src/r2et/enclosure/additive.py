@@ -59,7 +59,7 @@ def why_not_additive(network: Network, explainer: Explainer, classes: int) -> st
     """Why a list is not one of an additive score, so that tables say nothing about it; None if it is."""
     if type(explainer) not in (Gradient, ColumnEffects, Contributions):
         return f"it is for Gradient, ColumnEffects and Contributions, not for {type(explainer).__name__}"
-    if classes != 2 and explainer.score not in ("logit", "margin"):
+    if classes > 2 and explainer.score not in ("logit", "margin"):
         return f"the log-odds of {classes} classes are no sum over columns, even where the logits are"
     if isinstance(explainer, Contributions):
         return why_not_sum(network, explainer.columns)

@@ -19,7 +19,7 @@ from r2et.numerics.autograd import forward, written_backwards
 from r2et.numerics.memory import at_once
 from r2et.numerics.modes import copied
 from r2et.numerics.values import check_k
-from r2et.scores import Score, runner_up_class, score
+from r2et.scores import Score, runners_up, score
 from r2et.validate.tracing import check_traceable
 
 #: the explainers whose derivatives can be enclosed; a subclass may explain something else
@@ -149,7 +149,7 @@ class Reading:
         """Logits, runners-up and signed attributions at the inputs of a chunk."""
         logits, real = self._checked_logits(part)
         # where two classes tie, rounding may name another one here than in the model
-        runner_up = runner_up_class(real, label)
+        runner_up = runners_up(real, label)
         with torch.enable_grad():
             values = self.explainer.attribute(self.model, part.clone().requires_grad_(), label)
         check_k(k, values[0].numel())

@@ -166,7 +166,8 @@ class Contributions(ByColumns):
 
     def _in_parts(self, model: nn.Module, logits: Tensor) -> InParts | None:
         """The model, where it says that the score is a sum over features."""
-        additive = self.score == "logit" or (self.score in ("log-odds", "margin") and logits.shape[1] == 2)
+        sums = ("log-odds", "margin", "output")
+        additive = self.score == "logit" or (self.score in sums and logits.shape[1] <= 2)
         # a module of that name would be somebody's layer
         told = additive and callable(getattr(type(model), "parts", None))
         return cast(InParts, model) if told else None
@@ -176,7 +177,7 @@ class Contributions(ByColumns):
         parts = model.parts(x) - model.parts(background).mean(0)
         rows = torch.arange(len(parts), device=parts.device)
         own = parts[rows, target]
-        if self.score != "logit":
+        if self.score != "logit" and parts.shape[1] > 1:
             own = own - parts[rows, 1 - target]
         owner = self.columns.owner.to(parts.device)
         result = own.new_zeros(len(parts), len(self.columns)).index_add(1, owner, own)

@@ -9,7 +9,7 @@ from r2et.attacks import ERAttack, Task
 from r2et.explainers import Explainer, Gradient
 from r2et.numerics.preflight import trusted
 from r2et.numerics.values import check_count, check_kind, check_positive
-from r2et.objectives.objective import OBJECTIVES, Loss, mean_cross_entropy
+from r2et.objectives.objective import OBJECTIVES, Loss, mean_loss
 from r2et.objectives.regularised import evaluation_mode
 from r2et.objectives.threatened import Threatened
 
@@ -65,5 +65,5 @@ class AdversarialTraining(Threatened):
             task = Task.prepare(attack, measured, x, reach=reach)
             self.explainer.check_k(self.k, task.before.shape[-1])
             attacked = attack.on([task], [self.radius])[0].x
-        value = mean_cross_entropy(model(attacked), y, weights=weights)
+        value = mean_loss(model(attacked), y, weights=weights)
         return Loss(value, {"adversarial cross-entropy": value.detach()})

@@ -29,7 +29,7 @@ def explorer(audits: Sequence[Audit]) -> dict[str, Any]:
             "name": audit.name,
             "k": audit.k,
             "radii": list(audit.samples.radii),
-            "rows": {str(row): _row(audit, row) for row in numbers},
+            "rows": {str(row): {**_predicted(audit, row), **_row(audit, row)} for row in numbers},
             "direction": audit.direction,
             "order": [row for row in audit.samples.most_fragile().tolist() if row in set(numbers)],
         }
@@ -50,10 +50,11 @@ def explorer(audits: Sequence[Audit]) -> dict[str, Any]:
         "members": first.samples.members,
         "inputs": inputs,
         "classes": [class_in_words(first, number) for number in range(len(first.class_names))],
+        "outcome": None if first.outcome is None else first.outcome.name,
         "what": first.ranks.removesuffix("s"),
         "own": first.own is not None and column_of(first.own, 0, first.features) is not None,
         "moves": first.own is not None and first.own.moves is not None,
-        "labels": {str(row): int(first.samples.labels[row]) for row in numbers},
+        "labels": {str(row): _label(first, row) for row in numbers},
         "names": {str(row): first.samples.row_names[row] for row in numbers} if first.samples.row_names else {},
         "features": {str(i): first.feature_names[i] for i in sorted(used)},
         "input_names": {str(i): first.input_names[i] for i in sorted(moved)},
@@ -85,13 +86,25 @@ def _of_changes(audit: Audit, listed: int) -> int:
     return (moved + listed) * len(audit.samples.radii) + listed
 
 
+def _label(audit: Audit, row: int) -> int | str:
+    """The class number of a row, or as text the number that was to be predicted."""
+    label = float(audit.samples.labels[row])
+    return int(label) if audit.outcome is None else audit.outcome.text(label)
+
+
+def _predicted(audit: Audit, row: int) -> dict[str, Any]:
+    """The predicted class of a row and its probability, or as text the predicted number."""
+    value = float(audit.samples.probability[row])
+    if audit.outcome is not None:
+        return {"predicted": audit.outcome.text(value)}
+    return {"predicted": int(audit.samples.predicted[row]), "probability": _short(value, 4)}
+
+
 def _row(audit: Audit, row: int) -> dict[str, Any]:
     samples = audit.samples
     before, after = samples.top[row], samples.after[:, row]
     certified = float(samples.certified[row])
     return {
-        "predicted": int(samples.predicted[row]),
-        "probability": _short(float(samples.probability[row]), 4),
         "certified": None if certified != certified else "any" if certified == torch.inf else _short(certified),
         # lists of one length lose what P@k says
         "lost": [_lost(before, after[r]) for r in range(len(after))] if audit.direction == "positive" else None,

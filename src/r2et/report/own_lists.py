@@ -27,7 +27,7 @@ def _alike(audit: Audit, each: str) -> str:
         "their reasons on average"
     )
     # signed lists are compared within a prediction anyway
-    if lists.signed or lists.overlap_in_class != lists.overlap_in_class:
+    if audit.outcome is not None or lists.signed or lists.overlap_in_class != lists.overlap_in_class:
         return shared
     return f"{shared}, {percent(lists.overlap_in_class)} if both get the same prediction"
 

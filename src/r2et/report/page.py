@@ -9,6 +9,7 @@ from dataclasses import replace
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
+import torch
 from markupsafe import Markup
 
 from r2et.auditing import AttackRow, Audit
@@ -127,6 +128,7 @@ def _check_comparable(audits: Sequence[Audit]) -> None:
             ("features", first.features, other.features),
             ("k", first.k, other.k),
             ("classes", len(first.class_names), len(other.class_names)),
+            ("what is predicted", _predicted(first), _predicted(other)),
             ("input features", len(first.input_names), len(other.input_names)),
             ("inputs in a row", first.samples.members, other.samples.members),
         ):
@@ -136,11 +138,25 @@ def _check_comparable(audits: Sequence[Audit]) -> None:
                     f"{other.name!r}; audit the models on the same rows with the same k, or write one report "
                     "each"
                 )
-        if not bool((first.samples.labels == other.samples.labels).all()):
+        if not _same_rows(first, other):
             raise InputError(
                 f"the audits of {first.name!r} and {other.name!r} cannot be compared: their labels differ, so "
                 "they are of different rows"
             )
+
+
+def _same_rows(first: Audit, other: Audit) -> bool:
+    """Whether what is true of the rows is the same in both: numbers in their own units, up to rounding."""
+    ours, theirs = first.samples.labels, other.samples.labels
+    if first.outcome is None or other.outcome is None:
+        return bool((ours == theirs).all())
+    one = first.outcome.mean + first.outcome.scale * ours.double()
+    two = other.outcome.mean + other.outcome.scale * theirs.double()
+    return torch.allclose(one, two, rtol=1e-4, atol=1e-4 * float(one.abs().max()))
+
+
+def _predicted(audit: Audit) -> str:
+    return "a class" if audit.outcome is None else audit.outcome.name
 
 
 def _title(audits: Sequence[Audit]) -> str:

@@ -155,10 +155,11 @@ def comparison(audits: Sequence[Audit]) -> tuple[str, str]:
             f"At norm {number(radius)} each of them loses {lost[best]:.1f} of {k} on average."
         )
     against = ", ".join(f"{lost[position]:.1f} for “{audits[position].name}”" for position in others)
-    accuracies = ", ".join(f"{percent_fine(audits[p].accuracy)} for “{audits[p].name}”" for p in others)
+    accuracies = ", ".join(f"{_accuracy(audits[p])[1]} for “{audits[p].name}”" for p in others)
+    figure, own = _accuracy(audits[best])
     return f"“{audits[best].name}” loses fewest reasons.", (
         f"Under the strongest attack of norm {number(radius)} it loses {lost[best]:.1f} of {k} reasons on "
-        f"average, against {against}. Its accuracy is {percent_fine(audits[best].accuracy)}, "
+        f"average, against {against}. Its {figure} is {own}, "
         f"against {accuracies}.{same_for_all(audits[best])}"
     )
 
@@ -269,3 +270,10 @@ def in_words(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(map(in_words, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _accuracy(audit: Audit) -> tuple[str, str]:
+    """How well a model predicts, in one figure: what it is called, and its value."""
+    if audit.outcome is None:
+        return "accuracy", percent_fine(audit.accuracy)
+    return "R2", f"{audit.r2:.3f}"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from r2et.tables.formats import Format, Hints
     from r2et.tables.kinds import Pooling
     from r2et.tables.labelled import LabelledTable, read_table
-    from r2et.tables.labels import class_numbers, class_order
+    from r2et.tables.labels import as_numbers, class_numbers, class_order
     from r2et.tables.origins import Origin
     from r2et.tables.plausible import Plausible, parse_plausible
     from r2et.tables.rows import Rows
@@ -30,6 +30,7 @@ __all__ = [
     "Rows",
     "TableReport",
     "Units",
+    "as_numbers",
     "check_table",
     "class_numbers",
     "class_order",
@@ -57,6 +58,7 @@ __getattr__ = lazily(
         "TableReport": "findings",
         "check_table": "checking",
         "Units": "units",
+        "as_numbers": "labels",
         "class_numbers": "labels",
         "class_order": "labels",
         "numeric_inputs": "columns",

@@ -19,7 +19,7 @@ from r2et.tables.checks.numbering import numbering
 from r2et.tables.checks.profile import Profile, profiled
 from r2et.tables.checks.remarks import KINDS, Remark
 from r2et.tables.checks.repeats import first_of_each, repeated
-from r2et.tables.checks.target import balance, class_counts, unpredictable
+from r2et.tables.checks.target import balance, class_counts, fifths, no_number, unpredictable
 from r2et.tables.columns import column_names, listed_names
 from r2et.tables.findings import Finding, TableReport
 from r2et.tables.labelled import LabelledTable
@@ -36,6 +36,7 @@ def check_table(
     keep: Sequence[str] = (),
     drop: Sequence[str] = (),
     categorical: Sequence[str] = (),
+    numbers: bool = False,
     seed: int = 0,
     progress: bool = False,
 ) -> TableReport:
@@ -50,6 +51,7 @@ def check_table(
         keep: columns that stay, whatever is found: it is said as a warning.
         drop: columns that a person leaves out.
         categorical: columns of numbers that are categories.
+        numbers: whether the target is a number that is predicted, not a class.
         seed: of the rows and folds on which single columns predict the target.
         progress: show a bar if the table is a large one.
 
@@ -68,6 +70,7 @@ def check_table(
     _check_parts(table)
     check_seed(seed)
     check_flag("progress", progress)
+    check_flag("numbers", numbers)
     names = column_names(table.frame)
     wanted, unwanted, coded = (
         _known(option, values, names)
@@ -77,7 +80,7 @@ def check_table(
         raise InputError(f"column {min(wanted & unwanted)!r} is to be kept and to be dropped: choose one")
     large = table.frame.size > LARGE
     with progress_bar("check", 2 * len(names), progress and large) as advance:
-        check = _Check(table, wanted, unwanted, coded, seed)
+        check = _Check(table, wanted, unwanted, coded, numbers=numbers, seed=seed)
         return check.report(advance)
 
 
@@ -110,9 +113,11 @@ class _Check:
         wanted: Collection[str],
         unwanted: Collection[str],
         categorical: Collection[str],
+        *,
+        numbers: bool,
         seed: int,
     ) -> None:
-        self.table, self.seed = table, seed
+        self.table, self.numbers, self.seed = table, numbers, seed
         self.wanted, self.unwanted, self.categorical = frozenset(wanted), frozenset(unwanted), categorical
         self.remarks: list[Remark] = []
 
@@ -121,11 +126,11 @@ class _Check:
         target = profiled(self.table.labels, self.table.target)
         profiles = list(self._profiles(advance))
         stay = self._without_useless(profiles, target)
-        problem = unpredictable(target)
-        if problem is None:
-            self._add(balance(target))
-        else:
+        problem = no_number(target) if self.numbers else unpredictable(target)
+        if problem is not None:
             self._add([problem])
+        elif not self.numbers:
+            self._add(balance(target))
         stay = self._without_copies(stay)
         for profile in stay:
             self._add(remarks(profile))
@@ -173,12 +178,14 @@ class _Check:
         return [profile for profile in profiles if profile.name not in gone]
 
     def _leaks(self, profiles: list[Profile], target: Profile, advance: Advance) -> None:
-        y = target.codes.astype(np.int64)
+        y, values = target.codes.astype(np.int64), list(target.values)
+        if self.numbers:
+            y, values = fifths(target)
         test = LeakTest(y, self.seed)
         if not test.possible(len(profiles)):
             return
         for profile in profiles:
-            remark = leak(profile, test, target.name, list(target.values), y)
+            remark = leak(profile, test, target.name, values, y)
             self._add([] if remark is None else [remark])
             advance(1)
 
@@ -190,7 +197,7 @@ class _Check:
             name=self.table.path.name,
             rows=len(self.table.labels),
             target=self.table.target,
-            classes=class_counts(target) if unpredictable(target) is None else {},
+            classes=class_counts(target) if not self.numbers and unpredictable(target) is None else {},
             kinds={profile.name: profile.words for profile in profiles},
             findings=tuple(_findings(self.remarks, self.wanted)),
             dropped={profile.name: dropped[profile.name] for profile in profiles if profile.name in dropped},

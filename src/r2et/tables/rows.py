@@ -28,7 +28,7 @@ class Rows:
 
     Attributes:
         x: (N, *features).
-        y: class numbers, int64 (N,).
+        y: class numbers, int64 (N,), or for a model with one output numbers (N,).
         names: of the features, or ().
         index: names of the rows, or ().
         domain: the values that the features can take; None if that is unknown.
@@ -87,7 +87,7 @@ def read_rows(x: "Inputs", y: "Labels | None", model: nn.Module) -> Rows:
         values, names, index = _numbers(x)
         x = values.to(dtype).to(like.device)
     check_inputs(x)
-    labels = y if isinstance(y, Tensor) else _class_numbers(y).to(x.device)
+    labels = y if isinstance(y, Tensor) else _told(y).to(x.device)
     return Rows(x, labels, names, index, target=series_name(y))
 
 
@@ -125,7 +125,7 @@ def _numbers(x: Any) -> tuple[Tensor, tuple[str, ...], tuple[str, ...]]:
     return torch.from_numpy(np.array(array, dtype=np.float64)), (), ()
 
 
-def _class_numbers(y: Any) -> Tensor:
-    from r2et.tables.labels import class_numbers
+def _told(y: Any) -> Tensor:
+    from r2et.tables.labels import classes_or_numbers
 
-    return class_numbers(y)
+    return classes_or_numbers(y)

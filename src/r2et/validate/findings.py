@@ -120,7 +120,7 @@ def activation_findings(calls: list[Call]) -> Iterator[Finding]:
 
 
 def saturation_findings(logits: Tensor, explainer: Explainer) -> Iterator[Finding]:
-    """Rows of logits (N, C) where the probability is flat."""
+    """Rows of logits (N, C) where the probability is flat; a single output has none."""
     flat = probability_slope(logits, predicted_class(logits)) < SATURATED
     if not flat.any():
         return

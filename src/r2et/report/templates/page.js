@@ -145,7 +145,8 @@
     if (several) made.append(make("h3", model.name));
     const label = data.labels[current];
     const right = entry.predicted === label;
-    made.append(make("p",
+    if (data.outcome !== null) made.append(make("p", `Predicted ${data.outcome}: ${entry.predicted}. In fact it was ${label}.`));
+    else made.append(make("p",
       `Decision: ${data.classes[entry.predicted]} (probability ${percent(entry.probability)}). ` +
       `In the data: ${data.classes[label]}${right ? ", as predicted" : ": the prediction is wrong"}.`));
     const proven = entry.certified === null ? "There is no certificate for this row."

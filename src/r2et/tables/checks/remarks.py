@@ -58,7 +58,15 @@ KINDS: dict[str, Wording] = {
         "error",
         "",
         "no classifier can be trained",
-        "put its values into a few groups, or name another column by --target",
+        "add --regression to predict the number, put its values into a few groups, or name another column by "
+        "--target",
+    ),
+    "target is no number": Wording(
+        "the target is no number",
+        "error",
+        "",
+        "no number can be predicted",
+        "leave out --regression to predict classes, or name another column by --target",
     ),
     "infinite": Wording(
         "infinite values", "error", "", "no model can be trained", "replace the values, or --drop {names}"

@@ -34,6 +34,28 @@ def unpredictable(profile: Profile) -> Remark | None:
     return None
 
 
+def no_number(profile: Profile) -> Remark | None:
+    """Why the values of a column cannot be predicted as numbers; None if they can.
+
+    Args:
+        profile: of the target.
+    """
+    if profile.distinct < 2:
+        return unpredictable(profile)
+    if profile.numbers is None:
+        seen = f"holds values such as {shown(profile.values[0])}, which are no numbers"
+        return Remark("target is no number", profile.name, seen, {"kind": profile.kind})
+    return None
+
+
+def fifths(profile: Profile) -> tuple[NDArray[np.int64], list[str]]:
+    """Which fifth of all values each one of a numeric column is in, by size (N,), and what these are called."""
+    assert profile.numbers is not None
+    ends = np.unique(np.quantile(profile.numbers, [0.2, 0.4, 0.6, 0.8]))
+    groups = np.searchsorted(ends, profile.numbers, side="left").astype(np.int64)
+    return groups, [f"part {number + 1} of its range" for number in range(len(ends) + 1)]
+
+
 def balance(profile: Profile) -> Iterator[Remark]:
     """The classes that have few rows."""
     rare = [

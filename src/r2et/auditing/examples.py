@@ -51,7 +51,7 @@ class Example:
         row: what it is called.
         decision: what was predicted.
         label: what is in the data.
-        correct: whether they are the same.
+        correct: whether they are the same; None of numbers.
         before: its reasons.
         radius: the smallest one at which they were replaced; None if they never were.
         changes: what was changed there, largest first.
@@ -62,7 +62,7 @@ class Example:
     row: str
     decision: str
     label: str
-    correct: bool
+    correct: bool | None
     before: tuple[Reason, ...]
     radius: float | None = None
     changes: tuple[Change, ...] = ()
@@ -97,9 +97,11 @@ def class_in_words(audit: "Audit", number: int) -> str:
     return f"{audit.target} = {name}" if audit.target else name
 
 
-def decided(audit: "Audit", number: int, probability: float) -> str:
-    """A prediction."""
-    return f"{class_in_words(audit, number)} (probability {percent(probability)})"
+def decided(audit: "Audit", number: int, value: float) -> str:
+    """A prediction: a class and its probability, or the number that a model with one output gives."""
+    if audit.outcome is not None:
+        return f"{audit.outcome.name} = {audit.outcome.text(value)}"
+    return f"{class_in_words(audit, number)} (probability {percent(value)})"
 
 
 def listed(names: Tensor, scores: Tensor) -> list[tuple[int, float]]:
@@ -144,12 +146,13 @@ def examples(audit: "Audit", count: int) -> list[Example]:
 def example(audit: "Audit", row: int) -> Example:
     """One row of a table, by its number from 0."""
     samples = audit.samples
-    predicted, label = int(samples.predicted[row]), int(samples.labels[row])
+    label = float(samples.labels[row])
+    number = audit.outcome is not None
     told = Example(
         row=audit.row_name(row),
         decision=audit.decision(row),
-        label=class_in_words(audit, label),
-        correct=predicted == label,
+        label=decided(audit, 0, label) if number else class_in_words(audit, int(label)),
+        correct=None if number else int(samples.predicted[row]) == label,
         before=reasons(audit, row, samples.top[row, 0], samples.top_scores[row, 0]),
     )
     lost = (samples.precision[:, row] < 1).nonzero().flatten().tolist()

@@ -186,7 +186,7 @@ def test_examples_and_provenance_are_there_without_a_script(browser, files):
     page = context.new_page()
     page.goto(files["people"])
     assert "Income 2400 →" in page.locator(".example").nth(0).inner_text() + page.locator("main").inner_text()
-    assert "sha256 abababababab…" in page.locator("table.provenance").inner_text()
+    assert "sha256 abababababab..." in page.locator("table.provenance").inner_text()
     context.close()
 
 

@@ -79,7 +79,7 @@ def test_rows_that_are_not_shown_leave_nothing_behind(audit, monkeypatch):
 def test_where_it_comes_from_is_at_the_end(page):
     told = page.text[page.text.index("Where this comes from") :]
     for part in (
-        "file people.csv, sha256 abababababab…",
+        "file people.csv, sha256 abababababab...",
         "rows in the file 1,200",
         "rows audited 6 of the 240 rows that training did not see",
         "of these not in the training 6",

@@ -84,7 +84,7 @@ def in_words(entries: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What `Audit.provenance` says, a line each: what, and its value. What is unknown is left out.
 
     >>> in_words({"data": "people.csv", "sha256": "ab" * 32, "file_rows": 1200, "target": "bought"})
-    [('file', 'people.csv, sha256 abababababab…'), ('rows in the file', '1,200'), ('to predict', 'bought')]
+    [('file', 'people.csv, sha256 abababababab...'), ('rows in the file', '1,200'), ('to predict', 'bought')]
     """
     lines = [
         ("model", entries.get("model")),
@@ -107,7 +107,7 @@ def in_words(entries: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _file(entries: Mapping[str, Any]) -> str:
-    checksum = f"sha256 {entries['sha256'][:SHORT]}…" if entries.get("sha256") else ""
+    checksum = f"sha256 {entries['sha256'][:SHORT]}..." if entries.get("sha256") else ""
     return ", ".join(filter(None, (entries.get("data"), checksum)))
 
 
@@ -130,7 +130,7 @@ def _left_out(columns: Mapping[str, str]) -> str:
 def _background(background: Mapping[str, Any] | None) -> str:
     if not background:
         return ""
-    return f"{background['rows']} rows that are nobody’s, sha256 {background['sha256'][:SHORT]}…"  # noqa: RUF001
+    return f"{background['rows']} rows that are nobody’s, sha256 {background['sha256'][:SHORT]}..."  # noqa: RUF001
 
 
 def _attack(entries: Mapping[str, Any]) -> str:
@@ -145,12 +145,12 @@ def in_short(entries: Mapping[str, Any]) -> str:
     """File, rows and target on a line or two; "" where no file or data set is known.
 
     >>> in_short({"data": "people.csv", "sha256": "ab" * 32, "file_rows": 1200, "target": "bought"})
-    'people.csv (sha256 abababababab…, 1,200 rows), to predict: bought.'
+    'people.csv (sha256 abababababab..., 1,200 rows), to predict: bought.'
     """
     if not entries.get("data"):
         return ""
     rows = _count(entries.get("file_rows"))
-    checksum = f"sha256 {entries['sha256'][:SHORT]}…" if entries.get("sha256") else ""
+    checksum = f"sha256 {entries['sha256'][:SHORT]}..." if entries.get("sha256") else ""
     inside = ", ".join(filter(None, (checksum, f"{rows} rows" if rows else "")))
     told = [f"{entries['data']} ({inside})" if inside else str(entries["data"])]
     told += [f"to predict: {entries['target']}"] if entries.get("target") else []

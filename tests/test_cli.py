@@ -94,7 +94,17 @@ def test_version(run):
     assert (found.code, found.out.strip()) == (0, f"r2et {r2et.__version__}")
 
 
-COMMANDS = [("demo",), ("data", "list"), ("data", "fetch"), ("train",), ("attack",), ("audit",), ("certify",)]
+COMMANDS = [
+    ("demo",),
+    ("data", "list"),
+    ("data", "fetch"),
+    ("train",),
+    ("attack",),
+    ("audit",),
+    ("certify",),
+    ("reasons",),
+    ("check",),
+]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

@@ -79,15 +79,17 @@ ATTACKS = {
         "WorstCase": {"budget": "fast"},
     }.items()
 }
+COLUMNS = r2et.Columns(
+    tuple(f"column {i}" for i in range(FEATURES)),
+    tuple((i,) for i in range(FEATURES)),
+    ("number",) * FEATURES,
+    ((),) * FEATURES,
+)
 EXPLAINERS = {
     "Activation": r2et.explainers.Activation(layer="2"),
-    "ColumnEffects": r2et.explainers.ColumnEffects(
-        columns=r2et.Columns(
-            tuple(f"column {i}" for i in range(FEATURES)),
-            tuple((i,) for i in range(FEATURES)),
-            ("number",) * FEATURES,
-            ((),) * FEATURES,
-        )
+    "ColumnEffects": r2et.explainers.ColumnEffects(columns=COLUMNS),
+    "Contributions": r2et.explainers.Contributions(
+        columns=COLUMNS, background=r2et.explainers.Background(((0.0,) * FEATURES, (1.0,) * FEATURES)), pairs=1
     ),
     "FromCaptum": r2et.explainers.FromCaptum(method=Saliency),
     "Gradient": r2et.explainers.Gradient(),
@@ -123,6 +125,18 @@ def _prepared(attack: r2et.attacks.Attack, model: nn.Module, x: Tensor) -> r2et.
         return attack.attack(r2et.attacks.Task.prepare(attack, model, x))
 
 
+class First(nn.Module):
+    """The first logit of a model, as one that predicts a number."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.model(x)
+        return logits[:, :1]
+
+
 #: by name, as in the list of all public callables below; what two of them return can be compared
 CALLS: dict[str, Call] = {
     **{f"{name}.__call__": _explainer(explainer) for name, explainer in EXPLAINERS.items()},
@@ -146,6 +160,9 @@ CALLS: dict[str, Call] = {
         model, x, K, margin=0.1, samples=4
     ),
     "auc": lambda model, x, y: metrics.auc(model, x, y),
+    "r2": lambda model, x, y: metrics.r2(First(model), x, x.detach().flatten(1)[:, 0]),
+    "mae": lambda model, x, y: metrics.mae(First(model), x, x.detach().flatten(1)[:, 0]),
+    "quality": lambda model, x, y: metrics.quality(model, x, y),
     "adversarial_auc": lambda model, x, y: metrics.adversarial_auc(model, ATTACKS["ERAttack"](model, x), y),
     "comprehensiveness": lambda model, x, y: metrics.comprehensiveness(model, x),
     "dffot": lambda model, x, y: metrics.dffot(model, x),
@@ -557,7 +574,7 @@ BAD: dict[str, tuple[Callable[[], Any], Tensor, str]] = {
     "in place, first layer": (lambda: Bad(nn.ReLU(inplace=True)), X, "inplace=False"),
     "NaN": (lambda: Bad(lambda x: x.log()), X, "NaN or infinite logits, first in row 0"),
     "no tensor": (lambda: Bad(lambda x: x, Dictionary()), X, "must return a tensor of logits.*dict"),
-    "one logit": (lambda: Bad(lambda x: x, nn.Linear(FEATURES, 1)), X, "one column"),
+    "no output": (lambda: Bad(lambda x: x, nn.Linear(FEATURES, 0)), X, "there is no output"),
     "half model": (lambda: good().half(), X, r"layer.0.weight has dtype torch.float16.*model.float\(\)"),
     "bfloat16": (lambda: good().bfloat16(), X.bfloat16(), "x has dtype torch.bfloat16"),
     "half logits": (lambda: Bad(lambda x: x, Halved()), X, "logits of dtype torch.float16.*autocast"),

@@ -23,7 +23,7 @@ from r2et import Columns, Domain, metrics
 from r2et.attacks import ATTACKS
 from r2et.certificates import Method
 from r2et.errors import InputError
-from r2et.explainers import EXPLAINERS, ColumnEffects, Explainer, Gradient
+from r2et.explainers import EXPLAINERS, ByColumns, ColumnEffects, Explainer, Gradient
 from r2et.objectives import OBJECTIVES
 from r2et.objectives.threatened import Threatened
 from r2et.stability import UniformNeighbours, Variant, pairwise_thickness
@@ -87,7 +87,11 @@ EXPLAINED: dict[str, Explainer] = {
     "smoothgrad": r2et.explainers.SmoothGrad(samples=3),
     "integrated-gradients": r2et.explainers.IntegratedGradients(points=4),
     "column-effects": ColumnEffects(columns=COLUMNS),
+    "contributions": r2et.explainers.Contributions(
+        columns=COLUMNS, background=r2et.explainers.Background(table(3, seed=9)), pairs=1
+    ),
 }
+BY_COLUMNS = ("column-effects", "contributions")
 #: certificates of other networks than the one here, with tests of their own below
 ADDITIVE, QUADRATIC = "additive", "quadratic"
 NOT_CLAIMED = {
@@ -146,7 +150,7 @@ def pairwise(model: nn.Module, explainer: Explainer, **known: object) -> Tensor:
 
 def bounds(model: nn.Module, explainer: Explainer, **known: object) -> Tensor:
     # a bend beside a smooth network is enclosed by nothing: the proof of one would be compared with an estimate
-    method = "estimate" if isinstance(explainer, ColumnEffects) else "auto"
+    method = "estimate" if isinstance(explainer, ByColumns) else "auto"
     options = {"explainer": explainer, "samples": 2, "method": method, **known}
     return torch.stack([*r2et.thickness_bounds(model, X, K, 0.1, generator=generator(3), **options)])
 
@@ -195,7 +199,7 @@ SLOW = tuple(
 )
 ENCLOSED = tuple(f"certificate {name}" for name in ("auto", "deterministic", "piecewise", "integral", "intervals"))
 ONLY = {
-    **dict.fromkeys(SLOW, ("gradient", "column-effects")),
+    **dict.fromkeys(SLOW, ("gradient", *BY_COLUMNS)),
     # a bend beside a smooth net is not enclosed; for column effects see tests/certificates/test_column_effects.py
     **dict.fromkeys(ENCLOSED, ("gradient", "gradient-times-input")),
     # of smooth networks; for column effects see tests/certificates/test_dual_columns.py
@@ -237,7 +241,7 @@ def test_traps_change_no_row_that_exists():
 
 @pytest.mark.parametrize(("measure", "explainer"), ROWS, ids=lambda part: part.replace(" ", "-"))
 def test_nothing_that_is_claimed_sees_a_trap(measure, explainer):
-    columns = explainer == "column-effects"
+    columns = explainer in BY_COLUMNS
     for trap in TRAPS if columns else GAUGES:
         for threat in ("domain",) if columns else ("tangent", "domain"):
             most = 1e-8 if measure.startswith("certificate") else 1e-10
@@ -246,7 +250,7 @@ def test_nothing_that_is_claimed_sees_a_trap(measure, explainer):
 
 @pytest.mark.parametrize(("measure", "explainer"), ROWS, ids=lambda part: part.replace(" ", "-"))
 def test_without_the_mending_it_does(measure, explainer):
-    if explainer == "column-effects":
+    if explainer in BY_COLUMNS:
         # its mending is the explainer: gradients of the model without its gauge see a bend
         assert apart(measure, "gradient", "bend", "domain") > 1e-4
         return

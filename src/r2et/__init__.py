@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from r2et.checkpoints import save_model
     from r2et.columns import Columns
     from r2et.domain import Domain
-    from r2et.estimator import StableClassifier
+    from r2et.estimator import StableClassifier, StableRegressor
     from r2et.predictors import open_model
     from r2et.ranking import precision_at_k
     from r2et.stability import thickness_bounds
@@ -37,6 +37,7 @@ __all__ = [
     "Columns",
     "Domain",
     "StableClassifier",
+    "StableRegressor",
     "attacks",
     "audit",
     "bracket",
@@ -65,6 +66,7 @@ _HOMES = {
     "Columns": "columns",
     "Domain": "domain",
     "StableClassifier": "estimator",
+    "StableRegressor": "estimator",
     "audit": "auditing",
     "bracket": "certificates",
     "certify": "certificates",

@@ -9,14 +9,22 @@ from torch import Tensor, nn
 from r2et import ranking
 from r2et.attacks import AttackResult
 from r2et.domain import Domain, under_threat
-from r2et.errors import InputError
-from r2et.explainers import Activation, ColumnEffects, Explainer, Gradient
-from r2et.numerics.checks import check_baseline, check_inputs, check_labels, check_logits
+from r2et.errors import InputError, ModelError
+from r2et.explainers import Activation, ByColumns, Explainer, Gradient
+from r2et.numerics.checks import (
+    ONE_LOGIT,
+    check_baseline,
+    check_inputs,
+    check_labels,
+    check_logits,
+    check_outcomes,
+    check_told,
+)
 from r2et.numerics.memory import at_once
 from r2et.numerics.modes import random_states_kept
 from r2et.numerics.preflight import check_module, measuring
-from r2et.numerics.values import as_number, check_count, check_k, check_kind, quoted
-from r2et.scores import log_odds, predicted_class, probability
+from r2et.numerics.values import as_number, check_count, check_k, check_kind, check_positive, quoted
+from r2et.scores import TOLERANCE, log_odds, output, predicted_class, presented, same_prediction, single
 
 
 def auc(model: nn.Module, x: Tensor, y: Tensor, *, chunk_size: int | None = None) -> float:
@@ -37,7 +45,7 @@ def auc(model: nn.Module, x: Tensor, y: Tensor, *, chunk_size: int | None = None
     0.75
     """
     check_inputs(x)
-    check_labels(y, len(x))
+    check_told(y, len(x))
     rows = _rows_at_once(x, chunk_size)
     with measuring(model, x, gradient=False):
         logits = _logits(model, x, rows)
@@ -54,7 +62,7 @@ def auc_of_logits(logits: Tensor, y: Tensor) -> float:
     # what it imports in turn draws a random number
     with random_states_kept(logits.device):
         from sklearn.metrics import roc_auc_score
-    check_labels(y, len(logits), logits.shape[1])
+    check_classes(y, logits)
     present = y.unique().tolist()
     if len(present) < 2:
         raise InputError(
@@ -67,6 +75,76 @@ def auc_of_logits(logits: Tensor, y: Tensor) -> float:
         roc_auc_score((labels == c).numpy(), log_odds(logits, torch.full_like(labels, c)).numpy()) for c in classes
     ]
     return float(sum(areas) / len(areas))
+
+
+def r2(model: nn.Module, x: Tensor, y: Tensor, *, chunk_size: int | None = None) -> float:
+    """The coefficient of determination of a model with one output: the share of the variance of y it explains.
+
+    Args:
+        model: maps (N, *features) to outputs (N, 1).
+        x: (N, *features).
+        y: numbers (N,), not all the same.
+        chunk_size: how many rows are evaluated at once; None = as many as fit 2**24 input values.
+
+    >>> model = nn.Linear(1, 1, bias=False)
+    >>> model.weight.data = torch.tensor([[1.0]])
+    >>> r2(model, torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([1.0, 2.0, 4.0]))
+    0.7857...
+    """
+    outputs = _outputs_of_numbers(model, x, y, chunk_size)
+    return r2_of_outputs(outputs, y)
+
+
+def r2_of_outputs(outputs: Tensor, y: Tensor, *, constant: float | None = None) -> float:
+    """The same from outputs (N, 1) and numbers (N,); `constant` is for numbers that are all the same."""
+    check_kind("outputs", outputs, Tensor, "model(x)")
+    predicted, true = output(outputs).double().cpu(), y.double().cpu()
+    spread = (true - true.mean()).square().sum()
+    if not spread > 0:
+        if constant is not None:
+            return constant
+        raise InputError(
+            f"an R2 needs numbers that differ, but all {len(y)} are {y[0].item()}: take rows with others too"
+        )
+    return float(1 - (true - predicted).square().sum() / spread)
+
+
+def mae(model: nn.Module, x: Tensor, y: Tensor, *, chunk_size: int | None = None) -> float:
+    """The mean absolute error of a model with one output, in the units of y; arguments as in `r2`.
+
+    >>> model = nn.Linear(1, 1, bias=False)
+    >>> model.weight.data = torch.tensor([[1.0]])
+    >>> mae(model, torch.tensor([[1.0], [2.0]]), torch.tensor([1.0, 4.0]))
+    1.0
+    """
+    return mae_of_outputs(_outputs_of_numbers(model, x, y, chunk_size), y)
+
+
+def mae_of_outputs(outputs: Tensor, y: Tensor) -> float:
+    """The same from outputs (N, 1) and numbers (N,)."""
+    return float((output(outputs).double().cpu() - y.double().cpu()).abs().mean())
+
+
+def quality(model: nn.Module, x: Tensor, y: Tensor, *, chunk_size: int | None = None) -> float:
+    """How well a model predicts: AUC of classes y, int64 (N,), or R2 of numbers y (N,), 0 if all are alike."""
+    if not isinstance(y, Tensor) or not y.is_floating_point():
+        return auc(model, x, y, chunk_size=chunk_size)
+    return r2_of_outputs(_outputs_of_numbers(model, x, y, chunk_size), y, constant=0.0)
+
+
+def _outputs_of_numbers(model: nn.Module, x: Tensor, y: Tensor, chunk_size: int | None) -> Tensor:
+    check_inputs(x)
+    check_told(y, len(x))
+    rows = _rows_at_once(x, chunk_size)
+    with measuring(model, x, gradient=False):
+        outputs = _logits(model, x, rows)
+    if not single(outputs):
+        raise InputError(
+            f"R2 and mean absolute error are of a model with one output, this one has {outputs.shape[1]}: use "
+            "r2et.metrics.auc"
+        )
+    check_outcomes(y, len(x), 1)
+    return outputs
 
 
 def adversarial_auc(model: nn.Module, result: AttackResult, y: Tensor, *, chunk_size: int | None = None) -> float:
@@ -102,7 +180,7 @@ def _check_result(result: AttackResult) -> None:
 
 
 def displaced(result: AttackResult, k: int) -> Tensor:
-    """How many of the k most important features an attack drove out of the top-k set, (N,).
+    """How many of the k most important features an attack drove out of the list, (N,).
 
     For pairs of inputs the mean over both.
 
@@ -111,8 +189,12 @@ def displaced(result: AttackResult, k: int) -> Tensor:
     tensor([0., 0., 0., 0.])
     """
     _check_result(result)
-    check_k(k, result.before.shape[-1])
-    lost = ranking.top_k_mask(result.before, k) & ~ranking.top_k_mask(result.after, k)
+    n = result.before.shape[-1]
+    check_k(k, n + 1 if result.positive and k == n else n)
+    before, after = (
+        ranking.list_mask(scores, k, positive=result.positive) for scores in (result.before, result.after)
+    )
+    lost = before & ~after
     return lost.sum(-1).to(result.before.dtype).reshape(len(lost), -1).mean(1)
 
 
@@ -125,10 +207,12 @@ def dffot(
     fractions: Sequence[float] | None = None,
     chunk_size: int | None = None,
     domain: Domain | None = None,
+    tolerance: float = TOLERANCE,
 ) -> Tensor:
     """Decision flip, fraction of tokens: the smallest k/n whose removal changes the predicted class (App. B.1.4).
 
-    Lower is more faithful. A row whose prediction no k of K changes gets 1.0.
+    Lower is more faithful. A row whose prediction no k of K changes gets 1.0. A single output (N, 1) has changed
+    once it has moved by more than the tolerance.
 
     Args:
         model: maps (N, *features) to logits (N, C).
@@ -136,12 +220,13 @@ def dffot(
             two inputs are removed.
         explainer: None = Gradient().
         baseline: what a removed feature is set to: a number, or a tensor that broadcasts to one input (*features).
-            None = 0; for ColumnEffects the most frequent value of a discrete column, so that every row exists.
+            None = 0; for columns the most frequent value of a discrete column, so that every row exists.
         fractions: K = round(fraction * n), at least 1, such as (0.01, 0.05, 0.1, 0.2, 0.5) for images and graphs;
             None = 1..n, for tables.
         chunk_size: how many inputs are evaluated at once; None = as many as fit 2**24 values.
         domain: the inputs that exist: the model is explained, and evaluated where features are removed, without
             its gauge (`r2et.domain.without_gauge`).
+        tolerance: of a single output, in its units.
 
     Returns:
         (N,), between 1/n and 1.
@@ -159,6 +244,7 @@ def dffot(
         fractions=fractions,
         chunk_size=chunk_size,
         domain=domain,
+        tolerance=tolerance,
         keep=[False],
     )[0][1]
 
@@ -234,6 +320,7 @@ def faithfulness(
     fractions: Sequence[float] | None = None,
     chunk_size: int | None = None,
     domain: Domain | None = None,
+    tolerance: float = TOLERANCE,
 ) -> dict[str, float]:
     """The means of DFFOT, COMP and SUFF over the rows; arguments as in `dffot`.
 
@@ -248,6 +335,7 @@ def faithfulness(
         fractions=fractions,
         chunk_size=chunk_size,
         domain=domain,
+        tolerance=tolerance,
         keep=(False, True),
     )
     return {
@@ -267,12 +355,14 @@ def _changes(
     chunk_size: int | None,
     domain: Domain | None,
     keep: Sequence[bool],
+    tolerance: float = TOLERANCE,
 ) -> list[tuple[Tensor, Tensor]]:
     """The mean change of f_c over K, and the smallest k/n that changes the prediction (1 = none), (N,) each.
 
     For each entry of `keep`: the top-k features are removed, or kept alone.
     """
     check_inputs(x)
+    check_positive("tolerance", tolerance)
     explainer = Gradient() if explainer is None else explainer
     check_kind("explainer", explainer, Explainer, "r2et.explainers.Gradient()")
     explainer.check_shape(x)
@@ -284,14 +374,14 @@ def _changes(
     check_module(model)
     model, _ = under_threat(model, x, domain, None, inputs=explainer.inputs)
     if baseline is None:
-        baseline = explainer.columns.typical if isinstance(explainer, ColumnEffects) else 0.0
+        baseline = explainer.columns.typical if isinstance(explainer, ByColumns) else 0.0
     filler = _filler(baseline, x)
     most = _rows_at_once(x, chunk_size)
     rows = min(len(x), most)
     with measuring(model, x):
         logits = _logits(model, x, rows)
         parts = [
-            [_changes_of_rows(ranked, filler, most=most, keep=flag) for flag in keep]
+            [_changes_of_rows(ranked, filler, most=most, keep=flag, tolerance=tolerance) for flag in keep]
             for ranked in (
                 _Ranked.of(model, *part, explainer=explainer, fractions=fractions)
                 for part in zip(x.detach().split(rows), logits.split(rows), strict=True)
@@ -308,7 +398,8 @@ class _Ranked:
     model: nn.Module
     x: Tensor  # (N, *features)
     target: Tensor  # (N,)
-    clean: Tensor  # probability of the target, (N,)
+    logits: Tensor  # (N, C)
+    clean: Tensor  # probability of the target, or the output, (N,)
     place: Tensor  # of each value in the ranking, (N, *features)
     sizes: list[int]  # K
     n: int
@@ -327,10 +418,12 @@ class _Ranked:
         ranks = ranking.ranks(explainer(model, x, target))
         n = ranks.shape[-1]
         place = explainer.spread(ranks, x)
-        return cls(model, x, target, probability(logits, target), place, _sizes(fractions, n), n)
+        return cls(model, x, target, logits, presented(logits, target), place, _sizes(fractions, n), n)
 
 
-def _changes_of_rows(rows: _Ranked, filler: Tensor, *, most: int, keep: bool) -> tuple[Tensor, Tensor]:
+def _changes_of_rows(
+    rows: _Ranked, filler: Tensor, *, most: int, keep: bool, tolerance: float
+) -> tuple[Tensor, Tensor]:
     """The mean change and the smallest share that flips, (N,) each; at most `most` inputs in one pass."""
     x, target, clean = rows.x, rows.target, rows.clean
     change, flip = torch.zeros_like(clean), torch.ones_like(clean)
@@ -342,12 +435,19 @@ def _changes_of_rows(rows: _Ranked, filler: Tensor, *, most: int, keep: bool) ->
         with torch.no_grad():
             changed = rows.model(points)
         classes = target.repeat(len(part))
-        moved = (probability(changed, classes) - clean.repeat(len(part))).abs()
+        moved = (presented(changed, classes) - clean.repeat(len(part))).abs()
         change += moved.reshape(len(part), -1).sum(0)
         share = torch.tensor(part, device=x.device, dtype=clean.dtype)[:, None] / rows.n
-        flipped = (predicted_class(changed) != classes).reshape(len(part), -1)
+        flipped = ~same_prediction(changed, rows.logits.repeat(len(part), 1), tolerance).reshape(len(part), -1)
         flip = torch.minimum(flip, torch.where(flipped, share, 1.0).amin(0))
     return change / len(rows.sizes), flip
+
+
+def check_classes(y: Tensor, logits: Tensor) -> None:
+    """Raise unless y (N,) are class numbers of a model with logits (N, C)."""
+    if logits.shape[1] == 1:
+        raise ModelError(f"an AUC is of classes, the model has one output: use r2et.metrics.r2; or, {ONE_LOGIT}")
+    check_labels(y, len(logits), logits.shape[1])
 
 
 def _logits(model: nn.Module, x: Tensor, rows: int) -> Tensor:

@@ -47,9 +47,54 @@ def list_precision(list_a: Tensor, list_b: Tensor, dtype: torch.dtype = torch.fl
     >>> list_precision(torch.tensor([True, True, False]), torch.tensor([True, False, False]))
     tensor(0.5000)
     """
+    _check_lists(list_a=list_a, list_b=list_b)
     longer = torch.maximum(list_a.sum(-1), list_b.sum(-1))
     both = (list_a & list_b).sum(-1).to(dtype)
     return torch.where(longer == 0, 1.0, both / longer.clamp_min(1).to(dtype))
+
+
+def with_blanks(scores: Tensor, k: int) -> Tensor:
+    """Scores (..., n) behind k zeros, (..., k + n): their top k are the places of a list of positive scores.
+
+    A zero among them is an empty place: of equal scores the first one ranks higher, so that a score of 0 is not
+    named. Two lists are the same exactly where the top k are, and P@k is 1 - names lost / the longer list.
+
+    >>> top_k_mask(with_blanks(torch.tensor([3.0, -1.0, 0.0, 2.0]), k=3), k=3)
+    tensor([ True, False, False,  True, False, False,  True])
+    """
+    _check_kind(scores)
+    check_count("k", k)
+    return torch.cat([scores.new_zeros(*scores.shape[:-1], k), scores], dim=-1)
+
+
+def across_zero(scores: Tensor, named: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """What changes a list that has empty places: pairs of a name and an empty place, the nearest to 0 first.
+
+    A name that falls to 0 gives its place up, and another that rises above takes one.
+
+    Args:
+        scores: (..., n).
+        named: by the list, bool (..., n), fewer than k of them.
+        k: most names of a list, at most n.
+
+    Returns:
+        Numbers among scores `with_blanks`, int64 (..., k) each: of what is on the list, and of what is not.
+
+    >>> across_zero(torch.tensor([3.0, -1.0, 0.5]), torch.tensor([True, False, True]), k=3)
+    (tensor([5, 0, 3]), tensor([2, 4, 2]))
+    """
+    _check_kind(scores)
+    _check_lists(scores=scores > 0, named=named)
+    check_k(k, scores.shape[-1] + 1)
+    gap = torch.where(named, scores, -scores)
+    near = gap.argsort(dim=-1, stable=True)
+    # half of the places for either side, or many columns next to 0 would hide the names
+    sides = named.gather(-1, near)
+    place = torch.where(sides, sides.cumsum(-1), (~sides).cumsum(-1))
+    early = (place > (k + 1) // 2).byte().argsort(dim=-1, stable=True)[..., :k]
+    column, own = near.gather(-1, early), sides.gather(-1, early)
+    # the first blank has a place on the list, and the last has none if there is a name
+    return torch.where(own, column + k, 0), torch.where(own, k - 1, column + k)
 
 
 def _check_values(scores: Tensor, name: str = "scores") -> None:
@@ -129,13 +174,15 @@ def boundary_gap(scores: Tensor, k: int) -> Tensor:
     return best[..., k - 1] - best[..., k]
 
 
-def precision_at_k(scores_a: Tensor, scores_b: Tensor, k: int) -> Tensor:
+def precision_at_k(scores_a: Tensor, scores_b: Tensor, k: int, *, positive: bool = False) -> Tensor:
     """The share of the top-k features of one explanation that are in the top-k of the other (App. B.1.4).
 
     Args:
         scores_a: (..., n).
         scores_b: (..., n), the same n.
         k: size of the sets.
+        positive: whether lists name positive scores alone, see `list_mask`: then it is the share of the longer
+            one, and k may be n.
 
     Returns:
         (...,), between 0 and 1.
@@ -144,6 +191,10 @@ def precision_at_k(scores_a: Tensor, scores_b: Tensor, k: int) -> Tensor:
     tensor([0.5000])
     """
     _check_comparable(scores_a, scores_b)
+    if positive:
+        return list_precision(
+            list_mask(scores_a, k, positive=True), list_mask(scores_b, k, positive=True), scores_a.dtype
+        )
     check_k(k, scores_a.shape[-1])
     return overlap(top_k_mask(scores_a, k), top_k_mask(scores_b, k), scores_a.dtype)
 
@@ -164,12 +215,18 @@ def _check_comparable(scores_a: Tensor, scores_b: Tensor) -> None:
 
 def overlap(top_a: Tensor, top_b: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     """The share of members of one set (..., n) that are in another of the same size, (...,)."""
-    for name, top in (("top_a", top_a), ("top_b", top_b)):
-        if not isinstance(top, Tensor) or top.dtype != torch.bool or top.ndim < 1:
-            raise InputError(f"{name} must be a bool tensor (..., n) of members, got {quoted(top)}")
-    if top_a.shape[-1] != top_b.shape[-1]:
-        raise InputError(f"sets of {top_a.shape[-1]} and {top_b.shape[-1]} features cannot be compared")
+    _check_lists(top_a=top_a, top_b=top_b)
     return (top_a & top_b).sum(-1).to(dtype) / top_a.sum(-1).to(dtype)
+
+
+def _check_lists(**lists: Tensor) -> None:
+    """Two sets of members (..., n)."""
+    for name, members in lists.items():
+        if not isinstance(members, Tensor) or members.dtype != torch.bool or members.ndim < 1:
+            raise InputError(f"{name} must be a bool tensor (..., n) of members, got {quoted(members)}")
+    one, other = (members.shape[-1] for members in lists.values())
+    if one != other:
+        raise InputError(f"sets of {one} and {other} features cannot be compared")
 
 
 def rank_correlation(scores_a: Tensor, scores_b: Tensor) -> Tensor:

@@ -494,8 +494,8 @@ def test_bad_models(attack):
     run, x = attack(k=2, radius=1.0, steps=2), normal(2, 6)
     with pytest.raises(r2et.errors.ModelError, match="probabilities"):
         run(nn.Sequential(mlp(), nn.Softmax(1)), x)
-    with pytest.raises(r2et.errors.ModelError, match="one column"):
-        run(mlp(classes=1), x)
+    with pytest.raises(r2et.errors.ModelError, match="there is no output"):
+        run(nn.Linear(6, 0).double(), x)
 
     class Detached(nn.Module):
         def forward(self, x):

@@ -91,7 +91,7 @@ def test_an_audit_shows_both_ends_of_the_same_rows(fragile, dtype):
     assert bracket.attacked.mean(0).tolist() == pytest.approx(worst, abs=0 if dtype is torch.float64 else 0.05)
     words = " ".join(found.summary().split())
     assert "bracket of P@2 over 24 inputs, [proven, attacked]: [" in words
-    assert "threat paper, prediction kept: attackers must keep the predicted class" in words
+    assert "threat paper, prediction kept: attackers must keep the prediction" in words
     assert strict_json(found.to_dict())["bracket"]["prediction"] == "kept"
 
 

@@ -62,7 +62,8 @@ def test_two_linear_classes_have_one_list_for_everybody(reduce):
 def test_a_fragile_model_has_lists_of_its_own(report):
     assert not report.individuality.one_for_everybody
     assert "one list for everybody" not in " ".join(report.summary().split())
-    assert f"kappa of {report.kappas[-1].in_words()}" in " ".join(report.verdict().split())
+    assert f"kappa {report.kappas[-1].in_words().removesuffix(' at 2')})." not in report.verdict()
+    assert f"kappa {report.kappas[-1].in_words().removesuffix(' at 2')}." in report.verdict()
     figures = report.to_dict()["individuality"]
     assert strict_json(figures) == figures == report.to_frame().attrs["individuality"]
     assert figures["kappa"][0]["attacked"]["value"] == report.kappas[0].attacked.value
@@ -143,8 +144,9 @@ def test_one_list_per_class_is_said_beside_its_kappa():
         assert words.endswith(": one list for each predicted class") == said
         assert kappa == f"kappa: {bracket.in_words()}"
         clause = individuality_clause(everybody, bracket)
-        assert f"kappa of {bracket.in_words()}" in clause
-        assert ("but it is one list for each predicted class" in clause) == said
+        assert f"kappa {bracket.in_words().removesuffix(' at 1')}" in clause
+        assert clause.startswith("It is one list for each predicted class") == said
+        assert clause.startswith("The lists differ between inputs: 2.0 in effect for 20") != said
 
 
 def test_words_are_of_the_figures_they_are_handed(report):

@@ -6,6 +6,7 @@ from torch import nn
 import r2et
 from r2et import audit
 from r2et.auditing import AuditSettings
+from r2et.numerics.rounding import one_digit, percent
 from tests.auditing.toys import RADII, X, Y, strict_json
 from tests.models_with_answers import linear, normal
 
@@ -15,7 +16,7 @@ def test_the_verdict_counts_the_worst_attack(report):
     worst = frame.loc[frame["displaced"].idxmax()]
     text = " ".join(report.verdict().split())
     assert f"norm at most {worst['radius']:g}" in text
-    assert f"for {worst['changed']:.0%} of the inputs" in text
+    assert f"for {percent(worst['changed'])} of the inputs" in text
     assert f"{worst['displaced']:.1f} of 2 on average ({worst['attack']})" in text
 
 
@@ -52,9 +53,9 @@ def test_a_summary_shows_every_attack(report):
     assert " ".join(report.summary().split()).startswith(report.verdict())
     for row in report.attacks:
         (line,) = [line for line in lines if line.split()[:2] == [row.attack, f"{row.radius:g}"]]
-        assert f"{100 * row.precision:.1f}" in line
+        assert one_digit(row.precision) in line
         assert f"{row.displaced:.2f}" in line
-        assert f"{row.changed:.1%}" in line
+        assert f"{one_digit(row.changed)}%" in line
     assert any("24 inputs, 6 features, k = 2" in line for line in lines)
     assert f"accuracy {report.accuracy:.4f}" in report.summary()
 

@@ -17,9 +17,9 @@ from tests.models_with_answers import Siamese, linear, mlp, normal, quadratic
 def test_nothing_moves_two_linear_classes(k):
     found = audit(linear(), X, Y, k=k, radii=RADII, budget="fast", steps=20)
     expected = (
-        f"No attack changed any of the top {k} features of any of the 24 inputs, up to radius 2. "
-        "None can, at any radius: it is certified. It is one list for everybody (two inputs share 100% of their "
-        "lists): it says nothing about a single input."
+        f"P@{k} at radius 2: [100.0, 100.0] %, proven and attacked. It is one list for everybody (two share "
+        f"100 %): it says nothing about a single input. No attack changed any of the top {k} features of any of "
+        "the 24 inputs, up to radius 2. None can, at any radius: it is certified."
     )
     assert " ".join(found.verdict().split()) == expected
     assert [(row.precision, row.displaced, row.changed) for row in found.attacks] == [(1.0, 0.0, 0.0)] * 8
@@ -198,7 +198,7 @@ class Detached(nn.Module):
     ("model", "message"),
     [
         (nn.Sequential(mlp(), nn.Softmax(dim=1)), "softmax"),
-        (nn.Linear(6, 1).double(), "one column"),
+        (nn.Linear(6, 1).double(), "one output.*0 and 1 alone.*torch.cat"),
         (Detached(), "no gradient"),
     ],
     ids=["probabilities", "one logit", "no gradient"],

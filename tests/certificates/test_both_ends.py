@@ -81,7 +81,7 @@ def test_it_reads_well_at_80_columns():
         "0.1 75.0 75.0 0.0",
         "0.5 25.0 75.0 50.0",
         "threat paper: every number that the model sees moves",
-        "prediction kept: attackers must keep the predicted class; what is proven holds even for attackers who",
+        "prediction kept: attackers must keep the prediction; what is proven holds even for attackers who",
         "proven (dual) about the gradient",
         "attacked by WorstCase-2 (standard); both ends are about the model in float64",
     ):

@@ -20,6 +20,12 @@ class Thresholds(SavedEstimator):
     def encode(self, X):
         return torch.as_tensor(np.asarray(X)).float()
 
+    def target_numbers(self, y):
+        return torch.as_tensor(y)
+
+    def target_options(self):
+        return {}
+
     @classmethod
     def restore(cls, model, information, where, *, trust=()):
         restored = cls()

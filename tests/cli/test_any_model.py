@@ -1,5 +1,6 @@
 """`r2et audit` on programs and factories: the figures of the module in memory, one sentence for a mistake."""
 
+import hashlib
 import json
 import sys
 
@@ -50,7 +51,10 @@ def in_memory(folder, name: str = "plain", make=nets.mlp, **options):
     model = make()
     load_model(model, str(folder / f"{name}.safetensors"))
     x, y = inputs(folder, next(model.parameters()).dtype)
-    return json.loads(json.dumps(r2et.audit(model, x, y, **LIBRARY, **options).to_dict()))
+    found = json.loads(json.dumps(r2et.audit(model, x, y, **LIBRARY, **options).to_dict()))
+    # a module in memory knows no file
+    assert found.pop("provenance")["sha256"] is None
+    return found
 
 
 FACTORY = ("tests.predictors.nets:mlp", "--weights", "{folder}/plain.safetensors")
@@ -63,6 +67,9 @@ def test_the_audit_is_that_of_the_module_in_memory(run, folder, source, file):
     found = run("audit", *model, "--data", folder / file, "--target", "label", *QUICK, "--json").json()
     assert found.pop("model") == model[0]
     assert found.pop("data") == file
+    origin = found.pop("provenance")
+    assert origin["sha256"] == hashlib.sha256((folder / file).read_bytes()).hexdigest()
+    assert (origin["data"], origin["file_rows"], origin["target"]) == (file, 24, "label")
     assert found == in_memory(folder)
     assert found["rows"] == 24
 
@@ -80,7 +87,7 @@ def test_the_order_of_classes_and_of_columns_is_taken_at_its_word(run, folder):
 def test_a_program_in_float64_gets_its_rows_in_float64(run, folder):
     data = ("--data", folder / "rows.csv", "--target", "label", "--classes", "no,yes,perhaps")
     found = run("audit", folder / "exact.pt2", *data, *QUICK, "--json").json()
-    del found["model"], found["data"]
+    del found["model"], found["data"], found["provenance"]
     assert found == in_memory(folder, "exact", nets.in_float64)
 
 

@@ -22,7 +22,7 @@ def test_both_ends_are_printed_at_80_columns(run, folder):
     at_80_columns(found.out)
     words = " ".join(found.out.split())
     assert "bracket of P@8, mean over 4 inputs, in percent, rounded outwards" in words
-    assert "prediction kept: attackers must keep the predicted class; what is proven holds even for" in words
+    assert "prediction kept: attackers must keep the prediction; what is proven holds even for" in words
     assert "attacked by WorstCase-2 (fast) with starts from the dual bound" in words
     assert "smallest attack found on" in words
 

@@ -151,8 +151,8 @@ class Fixed(nn.Module):
 
 BAD_MODELS = {
     "probabilities": (lambda u: u.softmax(1), "probabilities"),
-    "one column": (lambda u: u[:, :1], r"\(3, 1\)"),  # of the rows that are looked at
-    "one axis": (lambda u: u[:, 0], r"\(3,\)"),
+    "no column": (lambda u: u[:, :0], r"\(3, 0\)"),  # of the rows that are looked at
+    "one axis": (lambda u: u[:, 0], r"\(3,\).*z.reshape\(-1, 1\).*torch.cat"),
     "three axes": (lambda u: u[:, None], r"\(3, 1, 2\)"),
     "wrong rows": (lambda u: u[:2], r"\(2, 2\)"),
     "tuple": (lambda u: (u, u), "tuple"),

@@ -8,7 +8,7 @@ import torch
 
 from r2et.errors import InputError
 from r2et.objectives import OBJECTIVES, R2ET, CrossEntropy, Loss, Objective
-from r2et.objectives.objective import check_weights, classification_loss, mean_cross_entropy
+from r2et.objectives.objective import check_weights, classification_loss, mean_loss
 from tests.models_with_answers import generator, mlp, normal
 
 X, Y = normal(5, 6, seed=1), torch.tensor([0, 1, 1, 1, 0])
@@ -68,8 +68,8 @@ def test_weighted_cross_entropy_by_loops():
     logits = normal(5, 3, seed=2)
     rows = [float(row.exp().sum().log() - row[label]) for row, label in zip(logits, Y, strict=True)]
     weighted = sum(w * loss for w, loss in zip(W.tolist(), rows, strict=True)) / 5
-    assert float(mean_cross_entropy(logits, Y)) == pytest.approx(sum(rows) / 5, rel=1e-12)
-    assert float(mean_cross_entropy(logits, Y, weights=W)) == pytest.approx(weighted, rel=1e-12)
+    assert float(mean_loss(logits, Y)) == pytest.approx(sum(rows) / 5, rel=1e-12)
+    assert float(mean_loss(logits, Y, weights=W)) == pytest.approx(weighted, rel=1e-12)
     loss = classification_loss(logits.requires_grad_(), Y, weights=W)
     assert loss.parts == {"cross-entropy": loss.total}
     assert loss.total.requires_grad

@@ -1,14 +1,17 @@
 """The report in a real browser: what it shows, what it does, and what it must not do."""
 
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
 
 import r2et
+from r2et.auditing import Source
 from tests.models_with_answers import linear, mlp, normal
 from tests.report.audits import NASTY, flips_where_told
+from tests.tables_in_units import audited
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -18,7 +21,7 @@ pytestmark = [
 ]
 
 QUICK = {"budget": "fast", "steps": 2}
-KINDS = ("table", "image", "comparison")
+KINDS = ("table", "image", "comparison", "people")
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +31,14 @@ def files(tmp_path_factory):
     options = {"feature_names": NASTY, "class_names": ["<script>alert(1)</script>", "yes"], "name": NASTY[0]}
     table = r2et.audit(model, x, y, k=1, radii=(0.05, 0.5), **options, **QUICK)
     r2et.report.write(table, folder / "table.html")
+
+    source = Source(
+        data="people.csv", sha256="ab" * 32, rows=9, drawn="6 of 9 rows", target="Status", numbered=True
+    )
+    people = replace(audited(), source=source)
+    # as rows of a file are called
+    numbers = replace(people.samples, row_names=("3", "5", "7", "2821", "11", "13"))
+    r2et.report.write(replace(people, samples=numbers), folder / "people.html")
 
     torch.manual_seed(0)
     cnn = r2et.models.CNN(1, 10, 3, filters=(2, 2), hidden=(4, 4), activation="softplus", pool="avg")
@@ -134,6 +145,49 @@ def test_the_explorer(visit):
     page.locator("#row").fill("99")
     page.locator("#row").press("Enter")
     assert "Row 99 is not in this file; the nearest that is, is row 9." in page.locator("#status").inner_text()
+
+
+def test_the_explorer_of_people(visit):
+    page = visit("people")
+    page.locator("#row").fill("2821")
+    page.locator("#row").press("Enter")
+    assert page.locator("#status").inner_text().startswith("Row 2821: number ")
+    explored = page.locator("#explored")
+    assert "Decision: Status = good (probability 100 %). In the data: Status = good, as predicted." in (
+        explored.inner_text().replace("\u00a0", " ")
+    )
+    before, after = explored.locator("table.reasons").all()
+    assert [cell.inner_text() for cell in before.locator("tbody tr").first.locator("th, td").all()][:3] == [
+        "1",
+        "Age ↓ leaves",
+        "40",
+    ]
+    changed = explored.locator("table.changes tbody tr").all()
+    cells = {line.locator("th").inner_text(): line.locator("td").all_inner_texts() for line in changed}
+    was, becomes = cells["Income"]
+    assert was == "2400"
+    assert int(becomes) >= 2500
+    # the list afterwards is of the changed row
+    assert becomes in after.inner_text()
+    page.locator("#radius").select_option("0.05")
+    assert explored.locator("table.changes").count() == 0
+    page.locator("#row").fill("2900")
+    page.locator("#row").press("Enter")
+    assert (
+        "Row 2900 is not in this file; the nearest that is, is row 2821." in page.locator("#status").inner_text()
+    )
+    page.locator("#row").fill("")
+    page.locator("#row").press("Enter")
+    assert page.locator("#row").input_value() == "2821"
+
+
+def test_examples_and_provenance_are_there_without_a_script(browser, files):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(files["people"])
+    assert "Income 2400 →" in page.locator(".example").nth(0).inner_text() + page.locator("main").inner_text()
+    assert "sha256 abababababab..." in page.locator("table.provenance").inner_text()
+    context.close()
 
 
 def test_the_explorer_by_keyboard_alone(visit):

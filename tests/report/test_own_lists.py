@@ -30,7 +30,8 @@ OWN = (torch.arange(8)[:, None] + torch.tensor([0, 1, 3])) % 9
 def test_one_list_is_said_at_the_top_and_has_no_kappa():
     audit = with_lists(SAME)
     text = plain(page.render(audit))
-    assert "But it is one list for everybody: it says nothing about a single input." in text
+    assert "It is one list for everybody (two share 100 %): it says nothing about a single input." in text
+    assert ", and it is one list for everybody.</h1>" in text
     assert "All 8 inputs have the same list; lists drawn by chance would share 33 %." in text
     assert "<strong>One list for everybody.</strong>" in text
     assert 'class="kappas"' not in text
@@ -40,6 +41,7 @@ def test_lists_of_their_own_have_kappas_with_intervals():
     audit = with_lists(OWN)
     text = plain(page.render(audit))
     assert "ne list for everybody" not in text
+    assert "The lists differ between inputs: 8.0 in effect for 8, two share" in text
     assert "The 8 inputs have 8 different lists, as diverse as 8 that are equally frequent." in text
     rows = own_lists.kappa_rows(audit)
     for row, bracket in zip(rows, audit.kappas, strict=True):

@@ -189,11 +189,14 @@ def test_what_describes_no_column(entry):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([1.0, np.nan, 3.0], r"column 'bad' misses 1 of 3 values \(NaN\), first in row 'y'.*SimpleImputer"),
-        (["a", None, "b"], "column 'bad' misses 1 of 3 values"),
-        (pd.array([1, None, 3], dtype="Int64"), "column 'bad' misses 1 of 3 values"),
+        ([np.nan] * 3, "column 'bad' has no value in any of 3 rows: leave it out"),
+        ([None] * 3, "column 'bad' has no value in any of 3 rows: leave it out"),
+        (pd.to_datetime([None] * 3), "column 'bad' has no value in any of 3 rows: leave it out"),
         ([1.0, np.inf, 3.0], "column 'bad' has infinite values, first inf in row 'y'"),
-        (pd.to_datetime(["2020-01-01"] * 3), r"column 'bad' holds datetime64 values such as Timestamp\('2020"),
+        (
+            pd.to_timedelta([1, 2, 3], unit="D"),
+            r"column 'bad' holds timedelta64 values such as Timedelta\('1 days",
+        ),
         ([1j, 2j, 3j], "column 'bad' holds complex values such as"),
         (["a", 1, "b"], "column 'bad' mixes text and numbers .'a' in row 'x' and 1 in row 'y'"),
         ([{"a": 1}, 1, 2], r"column 'bad' holds \{'a': 1\} in row 'x'"),
@@ -208,10 +211,18 @@ def test_values_that_cannot_be_used(values, message):
         Encoding.learn(frame)
 
 
+def test_numbers_written_as_text_are_numbers():
+    frame = mixed()[0]
+    encoding = Encoding.learn(frame)
+    later = frame.assign(age=frame["age"].astype(str), owns=frame["owns"].astype(str))
+    np.testing.assert_array_equal(encoding.encode(later), encoding.encode(frame))
+
+
 def test_text_in_a_column_that_was_numeric():
     frame = mixed()[0]
-    later = frame.assign(age=frame["age"].astype(str))
+    later = frame.assign(age=["41 years", *frame["age"][1:].astype(str)])
     with pytest.raises(
-        InputError, match=r"column 'age' was numeric in fit and holds text now, '\d+' in row 'person 0'"
+        InputError,
+        match=r"column 'age' held numbers in fit and holds '41 years' in row 'person 0' now.*1 such row",
     ):
         Encoding.learn(frame).encode(later)

@@ -14,6 +14,8 @@ ORIGIN = {"target": "bought", "sha256": "ab", "rows": 4, "held_out": [1, 3]}
 def test_an_origin_is_read_from_what_was_saved():
     assert read_origin({}, "plain") is None
     assert read_origin({"origin": ORIGIN}, "plain") == Origin("bought", "ab", 4, (1, 3))
+    dropped = {"row": "row number"}
+    assert read_origin({"origin": {**ORIGIN, "dropped": dropped}}, "plain").dropped == dropped
 
 
 @pytest.mark.parametrize(
@@ -28,6 +30,8 @@ def test_an_origin_is_read_from_what_was_saved():
         {"rows": 3},
         {"rows": "4"},
         {"rows": None},
+        {"dropped": ["row"]},
+        {"dropped": {"row": 3}},
     ],
     ids=str,
 )

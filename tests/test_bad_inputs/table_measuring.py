@@ -40,6 +40,17 @@ def columns(**changes: object) -> r2et.Columns:
     return r2et.Columns(**(good | changes))
 
 
+#: two rows of these columns, and a background of another table
+VALID = torch.tensor([[0.5, 1.0, 0.0], [0.1, 0.0, 1.0]])
+OTHER = explainers.Background([[0.0, 1.0]])
+
+
+def contributions(**changes: object) -> explainers.Contributions:
+    """Contributions of these columns, with one thing changed."""
+    good = {"columns": columns(), "background": explainers.Background([[0.0, 1.0, 0.0]])}
+    return explainers.Contributions(**(good | changes))
+
+
 MEASURING = [
     # --- domains ------------------------------------------------------------------------------------------------
     row("Domain: lower is NaN", lambda: r2et.Domain(lower=NAN), "lower", "NaN"),
@@ -59,6 +70,8 @@ MEASURING = [
         lambda: ER(NET, X, domain=r2et.Domain(lower=torch.zeros(3))),
         "3 values for 6 features",
     ),
+    row("Domain: absent is no pair", lambda: r2et.Domain(absent=[(1,)]), "absent=[(1,)]", "pairs"),
+    row("Domain: scale is zero", lambda: r2et.Domain(scale=0.0), "scale=0.0", "above 0"),
     row("Domain: frozen is text", lambda: r2et.Domain(frozen="12"), "frozen='12'"),
     row("Domain: frozen is a number", lambda: r2et.Domain(frozen=2), "frozen=2", "list"),
     row("Domain: frozen has a fraction", lambda: r2et.Domain(frozen=[1.5]), "frozen=[1.5]"),
@@ -89,12 +102,39 @@ MEASURING = [
     row("Columns: x is no table", lambda: r2et.Columns.from_rows(PAIRS, r2et.Domain()), "(N, n)"),
     row("Columns: too few names", lambda: r2et.Columns.from_rows(X, r2et.Domain(), names=["a"]), "6 names"),
     row("table_explainer: columns is a list", lambda: explainers.table_explainer(["a"]), "columns=['a']"),
+    row(
+        "Columns: missing is no feature of a number",
+        lambda: r2et.Columns(("a",), ((0,),), ("number",), ((),), (0,)),
+        "missing",
+        "0",
+    ),
     row("ColumnEffects: columns is a list", lambda: explainers.ColumnEffects(columns=["a"]), "columns=['a']"),
     row(
         "ColumnEffects: reduce is abs-sum",
         lambda: explainers.ColumnEffects(columns=columns(), reduce="abs-sum"),
         "abs-sum",
         "no channels",
+    ),
+    row(
+        "Contributions: no background",
+        lambda: contributions(background=[[0.0]]),
+        "background=[[0.0]]",
+        "from_rows",
+    ),
+    row("Contributions: another table's", lambda: contributions(background=OTHER), "background does not fit"),
+    row("Contributions: pairs is 0", lambda: contributions(pairs=0), "pairs=0", "at least 1"),
+    row("Contributions: seed is a fraction", lambda: contributions(seed=0.5), "seed=0.5"),
+    row("Contributions: columns is a list", lambda: contributions(columns=["a"]), "columns=['a']"),
+    row("explainers.ByColumns: reduce is abs-sum", lambda: contributions(reduce="abs-sum"), "no channels"),
+    row("Background: rows of text", lambda: explainers.Background("rows"), "rows='rows'"),
+    row("Background: NaN", lambda: explainers.Background([[NAN]]), "finite numbers"),
+    row("Background: size is 0", lambda: explainers.Background.from_rows(VALID, columns(), size=0), "size=0"),
+    row("Background: columns is a list", lambda: explainers.Background.from_rows(VALID, ["a"]), "columns=['a']"),
+    row("Background: no table", lambda: explainers.Background.from_rows(X, columns()), "(5, 6)"),
+    row(
+        "precision_at_k: positive, k=7",
+        lambda: ranking.precision_at_k(SCORES, SCORES, 7, positive=True),
+        "k=7",
     ),
     row("ColumnEffects: too many features", lambda: explainers.ColumnEffects(columns=columns())(NET, X), "(5, 6)"),
     row("Domain: a group of one", lambda: r2et.Domain(groups=[[0]]), "groups[0]=[0]", "fewer than two"),
@@ -227,6 +267,18 @@ MEASURING = [
     row("ranking.ranks: an array", lambda: ranking.ranks(SCORES.numpy()), "scores", "tensor"),
     row("ranking.boundary_gap: NaN", lambda: ranking.boundary_gap(WITH_NAN, 2), "NaN"),
     row("ranking.overlap: scores", lambda: ranking.overlap(SCORES, SCORES), "top_a", "bool"),
+    row("ranking.list_mask: NaN scores", lambda: ranking.list_mask(WITH_NAN, 2, positive=True), "scores", "NaN"),
+    row("ranking.list_mask: k is too large", lambda: ranking.list_mask(SCORES, 7), "k=7"),
+    row("ranking.list_precision: scores", lambda: ranking.list_precision(SCORES, SCORES), "list_a", "bool"),
+    row(
+        "ranking.list_precision: of other features",
+        lambda: ranking.list_precision(torch.ones(3, dtype=torch.bool), torch.ones(4, dtype=torch.bool)),
+        "3 and 4 features",
+    ),
+    row("ranking.with_blanks: a list", lambda: ranking.with_blanks([1.0], 1), "scores", "[1.0]"),
+    row("ranking.with_blanks: k is 0", lambda: ranking.with_blanks(SCORES, 0), "k=0"),
+    row("ranking.across_zero: scores", lambda: ranking.across_zero(SCORES, SCORES, 2), "named", "bool"),
+    row("ranking.across_zero: k", lambda: ranking.across_zero(SCORES, SCORES > 0, 7), "k=7"),
     row("ranking.all_pair_weights: k", lambda: ranking.all_pair_weights(SCORES, 6), "k=6"),
     row(
         "ranking.all_pair_weights: a list", lambda: ranking.all_pair_weights([1.0, 2.0], 1), "scores", "[1.0, 2.0]"

@@ -46,6 +46,7 @@ WITHOUT_A_ROW = {
             "tables.LabelledTable",
             "predictors.OpenedModel",
             "tables.Origin",
+            "tables.TableReport",
             "predictors.Program",
             "auditing.Subject",
             "objectives.Loss",

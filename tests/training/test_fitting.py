@@ -362,7 +362,7 @@ class Tuple(nn.Linear):
 
 BAD_MODELS = {
     "probabilities": (nn.Sequential(net(), nn.Softmax(dim=1)), "remove the final softmax"),
-    "one logit": (nn.Linear(5, 1), "one column"),
+    "one logit": (nn.Linear(5, 1), "one output.*torch.cat"),
     "wrong shape": (nn.Sequential(net(), nn.Flatten(0)), r"got \(4,\)"),
     "tuple": (Tuple(5, 2), "tuple"),
     "no gradients": (Detached(5, 2), "gradient"),

@@ -325,7 +325,6 @@ def test_torchscript_is_said_to_be_opaque():
         (nn.Linear(4, 2), X[:0], {}, "x is empty"),
         (nn.Linear(4, 2), X, {"k": 4}, "less than the 4 features"),
         (nn.Linear(4, 2), X, {"explainer": Gradient(inputs=2)}, "inputs=2 needs pairs"),
-        (nn.Linear(4, 1), X, {}, "one column"),
         (nn.Sequential(nn.Linear(4, 2), nn.Softmax(1)), X, {}, "remove the final softmax"),
         (
             Calls(lambda h: h.detach().sum(1, keepdim=True) * torch.ones(16)).requires_grad_(False),

@@ -14,6 +14,7 @@ from r2et.attacks.best import Best
 from r2et.attacks.inspected import InspectedModel
 from r2et.attacks.judge import Judge
 from r2et.attacks.limits import Norm, in_words
+from r2et.attacks.quick_contributions import quickened
 from r2et.attacks.result import AttackResult, better, joined
 from r2et.attacks.task import Predictions, Task, rowwise
 from r2et.domain import Domain, Threat, under_threat
@@ -28,7 +29,6 @@ from r2et.numerics.values import (
     check_chunk_size,
     check_count,
     check_flag,
-    check_k,
     check_kind,
     check_positive,
     check_radii,
@@ -40,6 +40,9 @@ from r2et.numerics.values import (
 from r2et.progress import progress_bar
 from r2et.registry import Registry
 from r2et.scores import logits_of, predicted_class
+
+#: where a flip next to the boundary may be one
+FARTHER = 1.01
 
 Keep = Literal["best", "last", "any"]
 
@@ -60,6 +63,9 @@ class Attack(ABC):
         predictions: further predictions that must be kept: inputs to a list of logits (the two single-input
             classifiers beside a Siamese net; S = 3 in App. B.2.3). None = the model's own alone.
         explainer: the explanation that is attacked and judged.
+        tolerance: how far the output of a model with one output may move while its prediction counts as kept, in
+            the units of the output; None = `r2et.scores.TOLERANCE`, a tenth of a standard deviation of what is
+            predicted if that is standardised. Where classes are predicted it means nothing.
         history: record P@k at each iteration.
     """
 
@@ -73,9 +79,12 @@ class Attack(ABC):
     predictions: Predictions | None = None
     explainer: Explainer = field(default_factory=Gradient)
     history: bool = False
+    tolerance: float | None = None
 
     #: whether the attack looks for the nearest flip, not for the lowest P@k
     nearest: ClassVar[bool] = False
+    #: whether the search may follow tables of contributions, which are nearly right
+    by_tables: ClassVar[bool] = False
     #: whether it runs only when asked for by name, not among all attacks
     slow: ClassVar[bool] = False
 
@@ -93,6 +102,8 @@ class Attack(ABC):
             raise InputError(f"predictions must be a function of the inputs, got {quoted(self.predictions)}")
         check_kind("explainer", self.explainer, Explainer, "r2et.explainers.Gradient()")
         check_flag("history", self.history)
+        if self.tolerance is not None:
+            check_positive("tolerance", self.tolerance)
 
     @overload
     def __call__(
@@ -165,7 +176,7 @@ class Attack(ABC):
         check_module(model)
         model, reach = under_threat(model, x, domain, threat, inputs=self.explainer.inputs)
         with measuring(model, x):
-            check_k(self.k, self._ranked_features(model, x))
+            self.explainer.check_k(self.k, self._ranked_features(model, x))
             known = InspectedModel(model, x.detach())
             tasks = [
                 Task.prepare(self, model, part, reach=reach, seed=seed or 0, inspected=known)
@@ -253,14 +264,28 @@ class Attack(ABC):
     ) -> list[AttackResult]:
         """Attack tasks of one model, without checks; each is for this attack at a radius of its own."""
         with measuring(tasks[0].model, tasks[0].x):
+            quick = quickened(tasks) if self.by_tables else None
             # an attack gets copies: what it writes to is its own
-            bests = [Best(Judge(task.copied()), advance) for task in tasks]
+            own = [task.copied() if quick is None else _explained_by(quick, task.copied()) for task in tasks]
+            bests = [Best(Judge(task), advance) for task in own]
+            search = self if quick is None else replace(self, explainer=quick)
             with torch.enable_grad():
-                self.run_together(bests)
+                search.run_together(bests)
             if self._foreign:
                 for task in tasks:
                     self._check_model_kept(task)
-            return [self._judged(Judge(task), best) for task, best in zip(tasks, bests, strict=True)]
+            judged = self._judged if quick is None else self._judged_again
+            return [judged(Judge(task), best) for task, best in zip(tasks, bests, strict=True)]
+
+    def _judged_again(self, judge: Judge, best: Best) -> AttackResult:
+        """As `_judged`; where what a table calls a flip is none, also a little farther away."""
+        task, result = judge.task, self._judged(judge, best)
+        missed = (best.precision < 1) & (result.precision == 1)
+        if not missed.any():
+            return result
+        farther = task.project(task.x + FARTHER * (best.x - task.x))
+        best.x = torch.where(rowwise(missed, task.x), farther, best.x)
+        return better(result, self._judged(Judge(task), best), nearest=self.nearest)
 
     @property
     def _foreign(self) -> bool:
@@ -299,12 +324,20 @@ class Attack(ABC):
             distance=task.distance(x),
             first_flip=first_flip,
             before=task.before,
-            after=torch.where(rowwise(counts, task.before), evaluation.scores.detach(), task.before),
+            after=torch.where(
+                rowwise(counts, task.before), evaluation.scores.detach()[..., task.blanks :], task.before
+            ),
             history=torch.stack(best.history) if self.history else None,
             details=best.details,
             rejected=best.judge.rejected + judge.rejected,
             notes=tuple(best.notes),
+            positive=self.explainer.positive,
         )
+
+
+def _explained_by(explainer: Explainer, task: Task) -> Task:
+    """A task with another explainer that explains nearly alike."""
+    return replace(task, attack=replace(task.attack, explainer=explainer))
 
 
 ATTACKS: Registry[type[Attack]] = Registry("attack", "r2et.attacks", package="r2et.attacks", base=Attack)

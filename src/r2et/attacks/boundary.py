@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -13,12 +13,12 @@ from r2et.attacks.judge import Evaluation, Judge
 from r2et.attacks.task import Task, rowwise
 from r2et.numerics.autograd import derivative, forward, negligible
 from r2et.numerics.values import check_choice, check_count, check_positive
-from r2et.scores import log_odds
+from r2et.scores import slack
 
 BoundaryLoss = Literal["hinge", "soft"]
 #: pairs next to the boundary that the hinge sees; farther ones weigh less than exp(-5)
 MOST_PAIRS = 16
-#: log-odds of the prediction below which an iterate is pushed back
+#: slack of the prediction (its log-odds, see `r2et.scores.slack`) below which an iterate is pushed back
 SAFE_MARGIN = 0.1
 
 
@@ -44,6 +44,8 @@ class BoundaryAttack(Attack):
     >>> bool((result.distance <= 0.5 + 1e-6).all()), bool(result.kept.all())
     (True, True)
     """
+
+    by_tables: ClassVar[bool] = True
 
     steps: int = 100
     loss: BoundaryLoss = "hinge"
@@ -120,11 +122,11 @@ class BoundaryAttack(Attack):
                 attributions = self.explainer.attribute(
                     guide, point, task.target, create_graph=not last, logits=logits
                 )
-                scores = self.explainer.flatten(attributions)
+                scores = task.ranked(attributions)
             nearest = judge.boundary(scores.detach())
         with torch.enable_grad():
             value = self.boundary_loss(scores, judge, nearest)
-            shortfall = SAFE_MARGIN - log_odds(logits, task.target)
+            shortfall = SAFE_MARGIN - slack(logits, task.logits, task.target, task.tolerance)
             if self.keep != "any" and bool((shortfall > 0).any()):
                 value = value + shortfall.relu()
         # what cannot be compared is no improvement

@@ -57,6 +57,7 @@ class Chains:
         rows, like = len(task.x), task.before
         self.x = task.x.repeat(count, *[1] * task.x.ndim)
         self.level = torch.full((count, rows), 2.0, dtype=like.dtype, device=like.device)
+        self._reached = self.level.clone()
         self._first = torch.full((rows,), NEVER, device=like.device)
         recorded = iterations if task.attack.history else 0
         self.history = torch.ones((recorded, rows), dtype=like.dtype, device=like.device)
@@ -64,7 +65,8 @@ class Chains:
         self.moved = self.sloped.clone()
         self._scale = like.flatten(start_dim=1).abs().amax(1) * torch.finfo(like.dtype).eps ** 0.5
         self._done = 0
-        self._unit = 1 / (4 * task.attack.k)
+        # smaller than what two P@k differ by: of lists with fewer names they are fractions of their own lengths
+        self._unit = 1 / (4 * task.attack.k * (task.attack.k if task.blanks else 1))
 
     @property
     def first_flip(self) -> Tensor:
@@ -74,35 +76,36 @@ class Chains:
     @property
     def precision(self) -> Tensor:
         """The lowest P@k of each row, (N,)."""
-        k = self.task.attack.k * self.task.attack.explainer.inputs
-        lowest = (self.level.amin(0) * k).round() / k
-        return lowest.clamp_max(1)
+        return self._at_best(self._reached).clamp_max(1)
 
     @property
     def gap(self) -> Tensor:
         """What the next feature has to close at the best point of each row, a share of the explanation, (N,)."""
-        k = self.task.attack.k * self.task.attack.explainer.inputs
-        lowest = self.level.amin(0)
-        return (lowest - (lowest * k).round() / k) / self._unit
+        return self._at_best(self.level - self._reached) / self._unit
 
     @property
     def best(self) -> Tensor:
         """The best point of each row, (N, *features)."""
+        return self._at_best(self.x)
+
+    def _at_best(self, values: Tensor) -> Tensor:
+        """Of values (count, N, ...) those of the best search of each row, (N, ...)."""
         number = self.level.argsort(dim=0, stable=True)[0]
-        return self.x[number, torch.arange(len(number), device=number.device)]
+        return values[number, torch.arange(len(number), device=number.device)]
 
     def keep(self, count: int) -> None:
         """Keep the best searches of each row, best first."""
         order = self.level.argsort(dim=0, stable=True)[:count]
         rows = torch.arange(order.shape[1], device=order.device)
-        self.x, self.level = self.x[order, rows], self.level[order, rows]
+        self.x, self.level, self._reached = (of[order, rows] for of in (self.x, self.level, self._reached))
 
     def begin(self, count: int) -> None:
         """A wave of this many searches begins: room for them."""
         missing = count - len(self.level)
         if missing > 0:
             self.x = torch.cat([self.x, self.task.x.repeat(missing, *[1] * self.task.x.ndim)])
-            self.level = torch.cat([self.level, torch.full_like(self.level[:1], 2.0).repeat(missing, 1)])
+            none = torch.full_like(self.level[:1], 2.0).repeat(missing, 1)
+            self.level, self._reached = torch.cat([self.level, none]), torch.cat([self._reached, none])
 
     def end(self, iterations: int) -> None:
         """The wave is over: later iterations come after its own."""
@@ -125,12 +128,12 @@ class Chains:
         better = level < self.level[chain, rows]
         own = chain[better], rows[better]
         self.x[own] = evaluation.x.detach()[better]
-        self.level[own] = level[better]
+        self.level[own], self._reached[own] = level[better], evaluation.precision[better]
         number = self._done + torch.as_tensor(iteration, device=rows.device).expand_as(rows)
         flips = evaluation.kept & (evaluation.lowest < self.task.attack.flip_below)
         self._first.scatter_reduce_(0, rows[flips], number[flips], "amin")
         if not self.moved[rows].all():
-            change = (evaluation.scores.detach() - self.task.before[rows]).flatten(start_dim=1).abs().amax(1)
+            change = (evaluation.scores.detach() - self.task.clean[rows]).flatten(start_dim=1).abs().amax(1)
             self.moved[rows[change > self._scale[rows]]] = True
         if len(self.history):
             precision = torch.where(evaluation.kept, evaluation.precision, 1.0)
@@ -143,6 +146,7 @@ class Chains:
         better = level < self.level[chain[:, None], rows]
         own = chain[:, None].expand_as(better)[better], rows.expand_as(better)[better]
         self.x[own], self.level[own] = found.x[better], level[better]
+        self._reached[own] = (level[better] * self.task.attack.k).round() / self.task.attack.k
         # a start counts as the first step
         lost = torch.cat([found.lost[:2].amax(0, keepdim=True), found.lost[2:]])
         lowest = 1 - lost.to(self.level.dtype) / self.task.attack.k

@@ -14,13 +14,14 @@ from torch import Tensor, nn
 
 from r2et.attacks.boundary import SAFE_MARGIN
 from r2et.attacks.chains import Chains, Found
-from r2et.attacks.hidden_layer import Around, HiddenLayer, Look
+from r2et.attacks.hidden_layer import Around, HiddenLayer, Look, SingleOutput
 from r2et.attacks.task import Task
 from r2et.enclosure.ranges import EnclosedActivation
 from r2et.enclosure.reading import extract
 from r2et.errors import ModelError
 from r2et.explainers import Gradient
 from r2et.numerics.autograd import negligible
+from r2et.scores import single
 
 #: points that are looked at together, and rows of which they are at most
 TOGETHER, ROWS = 4096, 256
@@ -47,8 +48,8 @@ def has_formulas(task: Task) -> bool:
     """Whether searches go by formulas: for the gradient of a network with one small hidden layer, in L2 balls."""
     attack, explainer = task.attack, task.attack.explainer
     known = type(explainer) is Gradient and explainer.reduce != "abs-sum" and explainer.inputs == 1
-    two = task.logits.shape[1] == 2
-    score = explainer.score == "log-odds" or (explainer.score in ("margin", "probability") and two)
+    few = task.logits.shape[1] <= 2
+    score = explainer.score == "log-odds" or (explainer.score in ("margin", "probability", "output") and few)
     plain = attack.norm == "l2" and attack.cap is None and attack.predictions is None and task.reach.unit is None
     here = task.x.ndim == 2 and task.x.device.type == "cpu"
     if not (known and score and plain and here):
@@ -130,7 +131,9 @@ class Formulas:
         """The network around some rows, int64 (M,)."""
         task, layer = self.task, self.layer
         movable = task.reach.allowed(layer.w1)
-        return Around.of(layer, task.x[rows], task.target[rows], self.order[rows], movable)
+        clean = task.logits[rows].to(layer.w1.dtype)
+        own = SingleOutput(clean, task.tolerance) if single(clean) else None
+        return Around.of(layer, task.x[rows], task.target[rows], self.order[rows], movable, single=own)
 
     def _agree(self, rows: Tensor) -> Tensor:
         around = self.around(rows)
@@ -247,6 +250,9 @@ class _Search:
         reach, dtype = self.task.reach, formulas.layer.w1.dtype
         self.lower = None if reach.lower is None else (reach.lower.to(x) - x).clamp_max_(0).to(dtype)
         self.upper = None if reach.upper is None else (reach.upper.to(x) - x).clamp_min_(0).to(dtype)
+        missing = reach.missing(x)
+        # no step is spent on what stays in a row
+        self.free = None if missing is None else (~missing).to(dtype)
         self.budget = self.task.budget[rows].to(dtype)[:, None, None]
         self.k = self.task.attack.k
         self.sorting = _Sorting(formulas.order[rows], len(plan.uniform), self.k)
@@ -320,7 +326,8 @@ class _Search:
         leaving = (seen.odds < SAFE_MARGIN) & (self.task.attack.keep != "any")
         # the loss is of shares, and no step sees the factor 1 / total
         weight = (leaving * pairs.total.squeeze(-1)).unsqueeze(-1) if leaving.any() else None
-        return self.around.turned(seen, curvature, v, weight)
+        slope = self.around.turned(seen, curvature, v, weight)
+        return slope if self.free is None else slope.mul_(self.free)
 
     def _inside(self, delta: Tensor) -> Tensor:
         """The nearest moves within reach and inside the budget, (M, R, n)."""

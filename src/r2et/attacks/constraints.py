@@ -19,6 +19,7 @@ from r2et.errors import InputError, ModelError
 from r2et.numerics.autograd import derivative, forward
 from r2et.numerics.checks import check_differentiable, check_logits
 from r2et.numerics.values import check_choice, check_positive
+from r2et.scores import single
 
 #: how the terms of the Lagrangian are weighted
 Weights = Literal["none", "fixed", "gda", "hedge", "qp"]
@@ -122,11 +123,14 @@ class ConstrainedAttack(GradientDescentAttack):
 def divergence(clean: Tensor, logits: Tensor) -> Tensor:
     """KL(f(x) || f(x')) of logits (N, C) at the clean and the perturbed inputs, (N,).
 
+    Of single outputs (N, 1) half of the squared difference, the divergence of normal distributions of variance 1.
     As the gap of logsumexp over its tangent: its derivative is then f(x') - f(x), exactly 0 at the clean logits.
 
     >>> divergence(torch.tensor([[0.0, 0.0]]), torch.tensor([[0.0, 2.0]]))
     tensor([0.4338])
     """
+    if single(clean):
+        return (logits - clean).square().sum(1) / 2
     level = clean.logsumexp(1)
     p = (clean - level[:, None]).exp()
     return logits.logsumexp(1) - level - (p * (logits - clean)).sum(1)

@@ -66,9 +66,10 @@ class Look:
 
     Args:
         g: the gradient of the log-odds, in the order of each row's own list, (M, R, n).
-        odds: (M, R).
-        kept: whether the class stays, bool (M, R).
+        odds: of the class, or what is left of the tolerance of a single output, see `r2et.scores.slack`, (M, R).
+        kept: whether the prediction stays, bool (M, R).
         slope: sigma'(z), (M, R, h).
+        lean: for a single output the slope of `odds` by it, (M, R, 1); None for classes.
         classes: r (M, R, h) and the softmax over the other classes (M, R, C); None for two classes.
     """
 
@@ -77,6 +78,7 @@ class Look:
     kept: Tensor
     slope: Tensor
     classes: tuple[Tensor, Tensor] | None = None
+    lean: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +91,8 @@ class Around:
         z: their pre-activations (M, 1, h).
         listed: W1 with the features in the order of each row's list, (M, h, n).
         followed: W1 without what may not move, (h, n).
-        two: where there are two classes, what is the same all over; else None.
+        two: where there are two classes or a single output, what is the same all over; else None.
+        single: that output and its tolerance; None for classes.
     """
 
     layer: HiddenLayer
@@ -98,9 +101,19 @@ class Around:
     listed: Tensor
     followed: Tensor
     two: "TwoClasses | None"
+    single: "SingleOutput | None" = None
 
     @classmethod
-    def of(cls, layer: HiddenLayer, x: Tensor, target: Tensor, order: Tensor, movable: Tensor) -> "Around":
+    def of(
+        cls,
+        layer: HiddenLayer,
+        x: Tensor,
+        target: Tensor,
+        order: Tensor,
+        movable: Tensor,
+        *,
+        single: "SingleOutput | None" = None,
+    ) -> "Around":
         """Around rows x (M, n).
 
         Args:
@@ -109,6 +122,7 @@ class Around:
             target: classes, int64 (M,).
             order: the features of each row in the order of its list, int64 (M, n).
             movable: the rows of W1 without what may not move, (h, n).
+            single: of a network with one output.
         """
         z = (x.double() @ layer.w1.double().T + layer.b1.double()).to(layer.w1.dtype).unsqueeze(1)
         listed = layer.w1[:, order].transpose(0, 1).contiguous()
@@ -117,7 +131,10 @@ class Around:
             r = (layer.w2[target] - layer.w2[1 - target]).unsqueeze(-1)
             shift = (layer.b2[target] - layer.b2[1 - target])[:, None, None]
             two = TwoClasses(r, shift, r * listed, r * movable)
-        return cls(layer, target, z, listed, movable, two)
+        elif single is not None:
+            r = layer.w2[target].unsqueeze(-1)
+            two = TwoClasses(r, layer.b2[target][:, None, None], r * listed, r * movable)
+        return cls(layer, target, z, listed, movable, two, single)
 
     def inner(self, delta: Tensor) -> Tensor:
         """Pre-activations (M, R, h) at x + delta (M, R, n)."""
@@ -129,14 +146,20 @@ class Around:
         if self.two is None:
             return self._with_classes(value, slope)
         odds = torch.baddbmm(self.two.shift, value, self.two.r).squeeze(-1)
-        return Look(torch.bmm(slope, self.two.listed), odds, odds > 0, slope)
+        g = torch.bmm(slope, self.two.listed)
+        if self.single is None:
+            return Look(g, odds, odds > 0, slope)
+        moved = (odds - self.single.clean) / self.single.tolerance
+        return Look(
+            g, 1 - moved.abs(), moved.abs() <= 1, slope, lean=-moved.sign().unsqueeze(-1) / self.single.tolerance
+        )
 
     def follow(self, z: Tensor, judged: Look, followed: Sequence[tuple[EnclosedActivation, slice]]) -> Look:
         """The same by other activations; the log-odds of two classes are those that were judged."""
         slope = torch.cat([activation.slope_at(z[:, own]) for activation, own in followed], 1)
         if self.two is None:
             return self._with_classes(torch.cat([a.value(z[:, own]) for a, own in followed], 1), slope)
-        return Look(torch.bmm(slope, self.two.listed), judged.odds, judged.kept, slope)
+        return Look(torch.bmm(slope, self.two.listed), judged.odds, judged.kept, slope, lean=judged.lean)
 
     def _with_classes(self, value: Tensor, slope: Tensor) -> Look:
         """Where more than two classes trade weights: from sigma(z) and sigma'(z), (M, R, h) each."""
@@ -163,7 +186,7 @@ class Around:
         if seen.classes is None:
             assert self.two is not None
             if leaving is not None:
-                back.addcmul_(leaving, seen.slope, value=-1)
+                back.addcmul_(leaving if seen.lean is None else leaving * seen.lean, seen.slope, value=-1)
             return torch.bmm(back, self.two.followed)
         r, w = seen.classes
         t = (seen.slope * y) @ self.layer.w2.T
@@ -173,13 +196,21 @@ class Around:
         return back @ self.followed
 
 
+@dataclass(frozen=True)
+class SingleOutput:
+    """How far a single output may move: `clean` outputs (M, 1) and the tolerance around them."""
+
+    clean: Tensor
+    tolerance: float
+
+
 @dataclass(frozen=True, eq=False)
 class TwoClasses:
-    """What two classes have the same all over.
+    """What two classes, or a single output, have the same all over.
 
     Args:
         r: (M, h, 1).
-        shift: what biases add to the log-odds, (M, 1, 1).
+        shift: what biases add to the log-odds or the output, (M, 1, 1).
         listed, followed: as in `Around`, times r, (M, h, n).
     """
 

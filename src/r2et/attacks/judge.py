@@ -14,7 +14,7 @@ from r2et.errors import InputError, ModelError, in_words
 from r2et.numerics.autograd import forward
 from r2et.numerics.checks import check_logits
 from r2et.numerics.values import quoted
-from r2et.scores import predicted_class
+from r2et.scores import same_prediction
 
 #: up to this many features a stable sort is quicker than a search for the first few with their ties in order
 SORTED_WHOLE = 512
@@ -27,7 +27,8 @@ class Evaluation:
     Attributes:
         x: the iterates (N, *features); require gradients if the explanation is to be differentiated.
         logits: (N, C).
-        scores: the judged explanation (N, ..., n).
+        scores: the judged explanation (N, ..., n); where lists may have fewer than k names, behind k zeros, which
+            are empty places (`r2et.ranking.with_blanks`).
         weakest: its salient features from the weakest on, see `Judge.boundary`.
         strongest: its other features from the strongest on.
         precision: (N,), the mean over both inputs of a pair.
@@ -87,7 +88,7 @@ class Judge:
         inside = None if task.reach.everywhere else task.inside
         radius = attack.radius if task.radii is None else task.radii
         self.limits = Limits(task.x, radius, attack.norm, attack.cap, inside, tied=task.reach.tied)
-        self._other_targets = self._other_classes()
+        self._others = self._clean_others()
 
     @property
     def rejected(self) -> Counter[str]:
@@ -102,16 +103,16 @@ class Judge:
             create_graph: make the scores differentiable by the `x` of the evaluation.
         """
         self._check_iterates(x)
-        task, explainer, k = self.task, self.task.attack.explainer, self.task.attack.k
+        task, explainer = self.task, self.task.attack.explainer
         x = task.rounded(x.detach())
         point, logits = forward(task.model, x)
         with torch.enable_grad():
             attributions = explainer.attribute(
                 task.model, point, task.target, create_graph=create_graph, logits=logits
             )
-            scores = explainer.flatten(attributions)
+            scores = task.ranked(attributions)
         boundary = self.boundary(scores.detach())
-        overlap = 1 - self.lost(scores.detach(), boundary).to(scores.dtype) / k
+        overlap = self._overlap(scores.detach(), boundary)
         precision, lowest = (overlap.mean(1), overlap.amin(1)) if overlap.ndim > 1 else (overlap, overlap)
         kept = self.unchanged(x, logits)
         if task.attack.keep == "any":
@@ -120,9 +121,10 @@ class Judge:
 
     def unchanged(self, x: Tensor, logits: Tensor) -> Tensor:
         """Whether inputs (N, *features) with logits (N, C) have the predictions of the clean ones, bool (N,)."""
-        unchanged = predicted_class(logits.detach()) == self.task.target
-        for now, clean in zip(self._other_logits(x), self._other_targets, strict=True):
-            unchanged = unchanged & (predicted_class(now) == clean) & now.isfinite().all(1)
+        tolerance = self.task.tolerance
+        unchanged = same_prediction(logits, self.task.logits, tolerance)
+        for now, clean in zip(self._other_logits(x), self._others, strict=True):
+            unchanged = unchanged & same_prediction(now, clean, tolerance) & now.isfinite().all(1)
         return unchanged
 
     def accept(self, evaluation: Evaluation) -> Tensor:
@@ -133,8 +135,9 @@ class Judge:
     def boundary(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         """The salient features from the weakest on, and the others from the strongest on, as far as they can meet.
 
-        Of explanations (N, ..., n): feature numbers, int64 (N, ..., min(k, n - k)) each. Ties are ordered as in a
-        ranking, the smaller number first.
+        Of ranked scores (N, ..., n): their numbers, int64 (N, ..., min(k, n - k)) each. Ties are ordered as in a
+        ranking, the smaller number first. Where the clean list has empty places, what changes it is a name that
+        falls to 0 or another that rises above: names are paired with empty places, the nearest to 0 first.
         """
         salient, contenders, k = self.task.salient, self.task.contenders, self.task.attack.k
         pairs = min(k, scores.shape[-1] - k)
@@ -144,12 +147,26 @@ class Judge:
             first = outside.sort(dim=-1, descending=True, stable=True).indices[..., :pairs]
         else:
             first = ranking.top_k(outside, pairs)
-        return salient.gather(-1, inside[..., :pairs]), contenders.gather(-1, first)
+        weakest, strongest = salient.gather(-1, inside[..., :pairs]), contenders.gather(-1, first)
+        if not self.task.blanks or not (short := self.task.top[..., :1]).any():
+            return weakest, strongest
+        across = ranking.across_zero(scores[..., k:], self.task.top[..., k:], k)
+        return torch.where(short, across[0], weakest), torch.where(short, across[1], strongest)
+
+    def _overlap(self, scores: Tensor, boundary: tuple[Tensor, Tensor]) -> Tensor:
+        """P@k of ranked scores (N, ..., blanks + n), (N, ...)."""
+        task, k = self.task, self.task.attack.k
+        if not task.blanks:
+            return 1 - self.lost(scores, boundary).to(scores.dtype) / k
+        # what is no number is refused later
+        now = ranking.top_k_mask(scores.nan_to_num(), k)
+        return ranking.list_precision(task.top[..., k:], now[..., k:], scores.dtype)
 
     def lost(self, scores: Tensor, boundary: tuple[Tensor, Tensor]) -> Tensor:
-        """How many salient features are no longer in the top k of explanations (N, ..., n), (N, ...).
+        """How many salient features are no longer in the top k of ranked scores (N, ..., n), (N, ...).
 
-        The q-th strongest other feature takes the place of the q-th weakest salient one if it ranks higher.
+        The q-th strongest other feature takes the place of the q-th weakest salient one if it ranks higher. Where
+        the clean list has empty places: how many names have crossed 0, either way.
         """
         weakest, strongest = boundary
         below, above = scores.gather(-1, weakest), scores.gather(-1, strongest)
@@ -173,8 +190,8 @@ class Judge:
         with torch.no_grad():
             return list(predictions(x.detach()))
 
-    def _other_classes(self) -> list[Tensor]:
-        """The classes that further predictions assign to the clean inputs, int64 (N,) each."""
+    def _clean_others(self) -> list[Tensor]:
+        """What further predictions say about the clean inputs, logits (N, C) each."""
         x = self.task.x
         try:
             logits = self._other_logits(x)
@@ -189,4 +206,4 @@ class Judge:
                 check_logits(values, len(x))
             except ModelError as error:
                 raise ModelError(f"predictions, number {number} of {len(logits)}: {error}") from error
-        return [predicted_class(values) for values in logits]
+        return [values.detach() for values in logits]

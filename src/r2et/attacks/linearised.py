@@ -11,7 +11,7 @@ from r2et.attacks.subproblem import Array, Local
 from r2et.attacks.task import rowwise
 from r2et.numerics.autograd import forward, negligible
 from r2et.numerics.jacobian import jacobian
-from r2et.scores import logit
+from r2et.scores import logit, single, slack
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,17 @@ class View:
         self.unit: Tensor | None = None
         self.start: Tensor | None = None
 
+    def _predicted(self, logits: Tensor) -> Tensor:
+        """Predictions f that are to change little, (N, C): probabilities, or a number in units of tolerance."""
+        return logits * (self.eps_f / self.task.tolerance) if single(logits) else logits.softmax(1)
+
+    def _margin(self, logits: Tensor) -> Tensor:
+        """Above 0 where the prediction is kept, (N,)."""
+        task = self.task
+        if single(logits):
+            return slack(logits, task.logits, task.target, task.tolerance)
+        return logit(logits, task.target) - logits.scatter(1, task.target[:, None], -torch.inf).amax(1)
+
     def at(self, x: Tensor) -> Point:
         """Judge iterates on the real model; linearise f there and the gaps of the followed explanation."""
         task, explainer = self.task, self.task.attack.explainer
@@ -78,21 +89,24 @@ class View:
                 attributions = explainer.attribute(
                     self.guide, point, task.target, create_graph=True, logits=logits
                 )
-                scores = explainer.flatten(attributions)
+                scores = task.ranked(attributions)
         if self.unit is None or self.start is None:
             total = scores.detach().abs().sum(-1, keepdim=True)
             self.unit = torch.where(total > 0, total.clamp_min(negligible(total.dtype)), 1.0)
-            self.start = evaluation.logits.detach().softmax(1)
+            self.start = self._predicted(evaluation.logits).detach()
         with torch.enable_grad():
-            shares, probabilities = scores / self.unit, evaluation.logits.softmax(1)
-            rivals = evaluation.logits.scatter(1, task.target[:, None], -torch.inf)
-            margin = logit(evaluation.logits, task.target) - rivals.amax(1)
+            shares, probabilities = scores / self.unit, self._predicted(evaluation.logits)
+            margin = self._margin(evaluation.logits)
         values = shares.detach()
         # where the model has no value the judge refuses the point; until then it needs some set
         top = ranking.top_k_mask(evaluation.scores.detach().nan_to_num(), task.attack.k)
         # a feature that has left or entered the set is not looked at again
-        weak = values.masked_fill(~(task.top & top), torch.inf).topk(self.sizes[0], largest=False)
-        strong = values.masked_fill(task.top | top, -torch.inf).topk(self.sizes[1])
+        inside, outside = task.top & top, ~(task.top | top)
+        if task.blanks:
+            # empty places are alike: one of each kind will do
+            inside[..., 1 : task.blanks], outside[..., : task.blanks - 1] = False, False
+        weak = values.masked_fill(~inside, torch.inf).topk(self.sizes[0], largest=False)
+        strong = values.masked_fill(~outside, -torch.inf).topk(self.sizes[1])
         shift = torch.arange(explainer.inputs, device=x.device)[:, None] * values.shape[-1]
         ids = [part.indices.reshape(len(x), -1, part.indices.shape[-1]) + shift for part in (weak, strong)]
         slopes = [self._slopes(shares, point, part) for part in ids]
@@ -150,14 +164,19 @@ class View:
         )
 
     def crossing(self, point: Point) -> Tensor:
-        """The salient feature that left and the other one that entered, farthest apart, int64 (N, 2)."""
+        """The salient feature that left and the other one that entered, farthest apart, int64 (N, 2).
+
+        An empty place has the number n, that of no feature.
+        """
         scores = point.evaluation.scores
         left = scores.masked_fill(~self.task.top, torch.inf).min(-1)
         entered = scores.masked_fill(self.task.top, -torch.inf).max(-1)
         gap = ((left.values - entered.values) / scores.abs().sum(-1)).reshape(len(scores), -1)
         side = gap.argmin(1, keepdim=True)
         both = [part.indices.reshape(len(scores), -1).gather(1, side) for part in (left, entered)]
-        return torch.cat(both, dim=1) + side * scores.shape[-1]
+        numbers = torch.cat(both, dim=1) + side * scores.shape[-1]
+        blanks = self.task.blanks
+        return torch.where(numbers < blanks, scores.shape[-1], numbers) - blanks
 
 
 def _or_zero(slopes: Tensor) -> Tensor:

@@ -52,6 +52,8 @@ class MinimalFlip(Attack):
 
     nearest: ClassVar[bool] = True
 
+    by_tables: ClassVar[bool] = True
+
     steps: int = 15
     pairs: int = 6
     width: int = 3
@@ -78,7 +80,7 @@ class MinimalFlip(Attack):
         several = self.beta is None and task.inspected.piecewise_linear
         for beta in BETAS if several else (self.beta,):
             guide = task.inspected.surrogate(beta)
-            for weights in self._nearest_gaps(task, guide):
+            for weights in self._nearest_gaps(judge, guide):
                 x = task.x
                 for _ in range(self.steps):
                     x = self._step(task, guide, x, weights)
@@ -119,20 +121,29 @@ class MinimalFlip(Attack):
             best.judge.rejected.update(result.rejected)
             best.adopt(rows[flips], result.x[flips], result.first_flip[flips])
 
-    def _nearest_gaps(self, task: Task, guide: nn.Module) -> list[Tensor]:
+    def _ends(self, judge: Judge) -> tuple[Tensor, Tensor]:
+        """The weakest salient features and the strongest others, int64 (N, ..., width or fewer) each."""
+        task = judge.task
+        if task.blanks:
+            weakest, strongest = judge.boundary(task.clean)
+            return weakest[..., : self.width], strongest[..., : self.width]
+        weakest = task.salient.gather(
+            -1, (-task.before.gather(-1, task.salient)).topk(min(self.width, self.k)).indices
+        )
+        others = task.before.gather(-1, task.contenders)
+        return weakest, task.contenders.gather(-1, others.topk(min(self.width, others.shape[-1])).indices)
+
+    def _nearest_gaps(self, judge: Judge, guide: nn.Module) -> list[Tensor]:
         """The gaps that vanish nearest to x, by their linearisation there: weights (N, ..., n) of values, each.
 
         A gap is s_i g_i - g_j, and for magnitudes s_i g_i + g_j too, with s_i the sign of a salient feature: one
         of them vanishes where a feature enters with either sign.
         """
+        task = judge.task
         values, point = self._explain(task, guide, task.x)
         flat = values.flatten(start_dim=1)
         signs = flat.detach().sign() if self.explainer.reduce == "abs" else torch.ones_like(flat)
-        weakest = task.salient.gather(
-            -1, (-task.before.gather(-1, task.salient)).topk(min(self.width, self.k)).indices
-        )
-        others = task.before.gather(-1, task.contenders)
-        strongest = task.contenders.gather(-1, others.topk(min(self.width, others.shape[-1])).indices)
+        weakest, strongest = self._ends(judge)
         if values.ndim > 2:
             # the two inputs of a pair have features of their own: number them one after the other
             shift = torch.arange(values.shape[1], device=values.device)[:, None] * values.shape[-1]
@@ -156,7 +167,9 @@ class MinimalFlip(Attack):
                         weights = torch.zeros_like(flat)
                         weights.scatter_(1, inside[:, None], _at(signs, inside)[:, None])
                         weights.scatter_(1, outside[:, None], -side)
-                        gaps.append((gap.detach() / steep.clamp_min(torch.finfo(gap.dtype).tiny), weights))
+                        far = gap.detach() / steep.clamp_min(torch.finfo(gap.dtype).tiny)
+                        # two empty places never change places
+                        gaps.append((torch.where(steep > 0, far, torch.inf), weights))
         distance = torch.stack([entry[0] for entry in gaps], dim=1)
         best = distance.topk(min(self.pairs, len(gaps)), dim=1, largest=False).indices
         stacked = torch.stack([entry[1] for entry in gaps], dim=1)
@@ -209,7 +222,7 @@ class MinimalFlip(Attack):
         if self.explainer.reduce == "abs-sum":
             values = self.explainer.flatten(attributions)
         else:
-            values = attributions.flatten(start_dim=self.explainer.inputs)
+            values = self.explainer.ranked(attributions.flatten(start_dim=self.explainer.inputs), self.k)
         largest = values.detach().flatten(start_dim=1).abs().amax(1)
         return values / rowwise(largest.clamp_min(negligible(values.dtype)), values), point
 

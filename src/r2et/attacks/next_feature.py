@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +21,7 @@ from r2et.numerics.autograd import derivative, forward, negligible
 from r2et.numerics.memory import at_once
 from r2et.numerics.row_noise import row_normal
 from r2et.numerics.values import check_count, quoted
-from r2et.scores import log_odds
+from r2et.scores import slack
 
 #: the first steps of hops, in units of the first steps of the search
 SCALES = (0.3, 0.6, 0.15, 1.0)
@@ -68,6 +69,8 @@ class NextFeatureAttack(Attack):
     >>> bool((result.distance <= 0.5 + 1e-6).all()), bool(result.kept.all())
     (True, True)
     """
+
+    by_tables: ClassVar[bool] = True
 
     steps: int = 50
     restarts: int = 16
@@ -206,46 +209,54 @@ class NextFeatureAttack(Attack):
             if last:
                 return
             displaced = torch.maximum(displaced, torch.where(rowwise(evaluation.kept, lost), lost, 0))
-            if own:
-                slope = self._own_slope(task, evaluation, displaced, uniform)
-            else:
-                slope = self._guided_slope(judge, guide, evaluation.x, displaced, uniform)
+            slope = self._slope(judge, guide, evaluation, displaced, uniform)
             sloped = slope.flatten(start_dim=1).abs().amax(1) > 0
-            chains.sloped[batch.rows[sloped]] = True
+            farthest = evaluation.weakest.shape[-1] - 1
             if step == 0 and len(set(models)) == 1 and not sloped.any():
-                return  # nobody would ever move
+                everything = torch.full_like(lost, farthest)
+                if not self._slope(judge, guide, evaluation, everything, uniform).any():
+                    return  # nobody would ever move
+            chains.sloped[batch.rows[sloped]] = True
+            # a pair of features that nothing moves is passed over
+            displaced = displaced + (rowwise(~sloped, lost) & (displaced < farthest))
             length = scale * task.budget / 4 * (1 + math.cos(math.pi * step / self.steps))
             move = MOMENTUM * (x - previous) - rowwise(length, x) * task.direction(slope)
             previous, x = x, task.project(x + move)
 
-    def _own_slope(self, task: Task, evaluation: Evaluation, displaced: Tensor, uniform: Tensor) -> Tensor:
-        """The slope of the loss by the model itself, at judged iterates."""
+    def _slope(
+        self, judge: Judge, guide: nn.Module, evaluation: Evaluation, displaced: Tensor, uniform: Tensor
+    ) -> Tensor:
+        """The slope of the loss at judged iterates, by the model itself or by a softer copy."""
+        task = judge.task
+        if guide is not task.model:
+            return self._guided_slope(judge, guide, evaluation.x, displaced, uniform)
         with torch.enable_grad():
             value = self._loss(evaluation.scores, (evaluation.weakest, evaluation.strongest), displaced, uniform)
-            value = value + self._leaving(evaluation.logits, task.target)
-            return derivative(value.sum(), evaluation.x)
+            value = value + self._leaving(evaluation.logits, task)
+            return derivative(value.sum(), evaluation.x, retain_graph=True)
 
     def _guided_slope(
         self, judge: Judge, guide: nn.Module, x: Tensor, displaced: Tensor, uniform: Tensor
     ) -> Tensor:
         """The slope of the loss by a softer copy, at points x (M, *features)."""
-        target = judge.task.target
+        task = judge.task
+        target = task.target
         with torch.enable_grad():
             point, logits = forward(guide, x.detach())
             attributions = self.explainer.attribute(guide, point, target, create_graph=True, logits=logits)
-            scores = self.explainer.flatten(attributions)
+            scores = judge.task.ranked(attributions)
             nearest = judge.boundary(scores.detach())
             # what the guide has displaced already has no slope left
             displaced = torch.maximum(displaced, judge.lost(scores.detach(), nearest))
             value = self._loss(scores, nearest, displaced, uniform)
-            value = value + self._leaving(logits, target)
+            value = value + self._leaving(logits, task)
             return derivative(value.sum(), point)
 
-    def _leaving(self, logits: Tensor, target: Tensor) -> Tensor:
+    def _leaving(self, logits: Tensor, task: Task) -> Tensor:
         """What the loss charges for coming close to another prediction, (M,); nothing where any will do."""
         if self.keep == "any":
             return torch.zeros_like(logits[:, 0])
-        return (SAFE_MARGIN - log_odds(logits, target)).relu()
+        return (SAFE_MARGIN - slack(logits, task.logits, task.target, task.tolerance)).relu()
 
     def _loss(self, scores: Tensor, nearest: tuple[Tensor, Tensor], displaced: Tensor, uniform: Tensor) -> Tensor:
         """The loss (M,) of explanations (M, ..., n) of which some features (M, ...) are displaced already."""
@@ -266,7 +277,7 @@ def within_reach(chains: Chains) -> Tensor:
     """The rows whose next feature may still be displaced, bool (N,), and those that nothing has moved."""
     task = chains.task
     after = Judge(task).evaluate(chains.best).scores.detach()
-    change = (_shares(after) - _shares(task.before)).abs().sum(-1)
+    change = (_shares(after) - _shares(task.clean)).abs().sum(-1)
     change = change.mean(1) if change.ndim > 1 else change
     return (chains.gap < WITHIN_REACH * change) | (change <= negligible(change.dtype))
 

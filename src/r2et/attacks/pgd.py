@@ -92,7 +92,7 @@ class GradientDescentAttack(Attack):
             attributions = other.attribute(
                 task.model, evaluation.x, task.target, create_graph=scores.requires_grad, logits=logits
             )
-            return other.flatten(attributions)
+            return task.ranked(attributions)
 
 
 @ATTACKS.register("er")

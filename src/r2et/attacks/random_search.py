@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -43,6 +44,8 @@ class RandomSearchAttack(Attack):
     >>> bool((result.distance <= 0.5 + 1e-6).all()), bool(result.kept.all())
     (True, True)
     """
+
+    by_tables: ClassVar[bool] = True
 
     steps: int = 1000
     rounds: int = 20

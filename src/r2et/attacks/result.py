@@ -28,6 +28,7 @@ class AttackResult:
         rejected: how many iterates of the batch were refused, by reason: not finite, outside the budget or the
             domain, or without a finite explanation.
         notes: what a reader of the figures must know about the search.
+        positive: whether lists name only what scores above 0, see `r2et.ranking.list_mask`.
     """
 
     x: Tensor
@@ -41,6 +42,7 @@ class AttackResult:
     details: dict[str, Tensor] | None = None
     rejected: Counter[str] = field(default_factory=Counter)
     notes: tuple[str, ...] = ()
+    positive: bool = False
 
     def __repr__(self) -> str:
         return (
@@ -68,6 +70,7 @@ def joined(results: list[AttackResult]) -> AttackResult:
         details=details,
         rejected=sum((result.rejected for result in results), Counter()),
         notes=tuple(dict.fromkeys(note for result in results for note in result.notes)),
+        positive=results[0].positive,
     )
 
 

@@ -10,14 +10,14 @@ from torch import Tensor, nn
 
 from r2et import ranking
 from r2et.attacks.inspected import InspectedModel
-from r2et.attacks.limits import tolerance
+from r2et.attacks.limits import tolerance as rounding
 from r2et.domain import Domain, Reach
 from r2et.errors import InputError
 from r2et.explainers import Explainer
 from r2et.numerics.autograd import forward, unit
 from r2et.numerics.checks import check_logits
 from r2et.numerics.row_noise import row_normal
-from r2et.scores import predicted_class
+from r2et.scores import TOLERANCE, predicted_class
 
 if TYPE_CHECKING:
     from r2et.attacks.attack import Attack
@@ -123,6 +123,11 @@ class Task:
         """With tensors of its own: whoever writes to them changes nobody else's."""
         return replace(self, **{name: getattr(self, name).clone() for name in TENSORS})
 
+    @property
+    def tolerance(self) -> float:
+        """How far a single output may move while the prediction counts as kept."""
+        return TOLERANCE if self.attack.tolerance is None else float(self.attack.tolerance)
+
     @cached_property
     def budget(self) -> Tensor:
         """The radius of each row, (N,)."""
@@ -130,24 +135,39 @@ class Task:
             return self.radii
         return torch.full((len(self.x),), self.attack.radius, dtype=self.x.dtype, device=self.x.device)
 
+    @property
+    def blanks(self) -> int:
+        """How many empty places stand in front of ranked scores: k where lists may have fewer names, else 0."""
+        return self.attack.k if self.attack.explainer.positive else 0
+
+    def ranked(self, attributions: Tensor) -> Tensor:
+        """The scores (N, ..., blanks + n) that a list is the top k of, from attributions (N, ...)."""
+        explainer = self.attack.explainer
+        return explainer.ranked(explainer.flatten(attributions), self.attack.k)
+
+    @cached_property
+    def clean(self) -> Tensor:
+        """The ranked scores of the clean inputs, (N, ..., blanks + n)."""
+        return self.attack.explainer.ranked(self.before, self.attack.k)
+
     @cached_property
     def top(self) -> Tensor:
-        """Whether a feature is in the top-k set of the clean input, bool (N, ..., n)."""
-        return ranking.top_k_mask(self.before, self.attack.k)
+        """Which of the ranked scores are in the top-k set of the clean input, bool (N, ..., blanks + n)."""
+        return ranking.top_k_mask(self.clean, self.attack.k)
 
     @cached_property
     def pair_weights(self) -> Tensor:
-        """Weights (N, ..., n) of a score whose sum is the mean gap over all k(n-k) pairs."""
-        return ranking.all_pair_weights(self.before, self.attack.k)
+        """Weights of ranked scores whose sum is the mean gap over all pairs, (N, ..., blanks + n)."""
+        return ranking.all_pair_weights(self.clean, self.attack.k)
 
     @cached_property
     def salient(self) -> Tensor:
-        """Numbers of the features in the top-k set, int64 (N, ..., k), in rising order."""
+        """Numbers of the ranked scores in the top-k set, int64 (N, ..., k), in rising order."""
         return _members(self.top)
 
     @cached_property
     def contenders(self) -> Tensor:
-        """Numbers of the features outside of it, int64 (N, ..., n - k), in rising order."""
+        """Numbers of those outside of it, int64 (N, ..., blanks + n - k), in rising order."""
         return _members(~self.top)
 
     @cached_property
@@ -204,7 +224,7 @@ class Task:
 
     def _within(self, x: Tensor) -> Tensor:
         """Which iterates are inside the budget, bool (N,)."""
-        within = self.distance(x) <= self.budget * (1 + tolerance(x.dtype))
+        within = self.distance(x) <= self.budget * (1 + rounding(x.dtype))
         if self.attack.cap is not None:
             within = within & ((x - self.x).flatten(start_dim=1).abs().amax(1) <= self.attack.cap)
         return within
@@ -213,7 +233,9 @@ class Task:
         """The part of directions (N, *features) that may be followed."""
         if self.reach.all_movable:
             return step
-        return self.reach.allowed(step.flatten(start_dim=self.attack.explainer.inputs)).reshape(step.shape)
+        inputs = self.attack.explainer.inputs
+        start = self.x.flatten(inputs) if step.shape == self.x.shape else None
+        return self.reach.allowed(step.flatten(start_dim=inputs), start).reshape(step.shape)
 
     def direction(self, slope: Tensor) -> Tensor:
         """The step of length 1 in the attack's norm that follows a slope (N, *features) best; 0 if it has NaN."""

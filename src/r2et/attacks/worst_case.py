@@ -100,7 +100,7 @@ class WorstCase(Attack):
 
     def __repr__(self) -> str:
         # version 1 reads as it did before there were others: audits and records quote it
-        usual = {"members": None, "version": 1}
+        usual = {"members": None, "version": 1, "tolerance": None}
         shown = [e.name for e in fields(self) if e.repr and getattr(self, e.name) != usual.get(e.name, _UNUSUAL)]
         return f"WorstCase({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
@@ -119,7 +119,18 @@ class WorstCase(Attack):
     @property
     def _shared(self) -> dict[str, Any]:
         """What all members have in common."""
-        names = ("k", "radius", "keep", "norm", "cap", "predictions", "explainer", "flip_below", "history")
+        names = (
+            "k",
+            "radius",
+            "keep",
+            "norm",
+            "cap",
+            "predictions",
+            "explainer",
+            "flip_below",
+            "history",
+            "tolerance",
+        )
         return {name: getattr(self, name) for name in names}
 
     def _built(self, members: Sequence[str | type[Attack] | Attack]) -> tuple[Attack, ...]:

@@ -12,6 +12,7 @@ from r2et.attacks import Attack, AttackResult, Task
 from r2et.attacks.inspected import InspectedModel
 from r2et.auditing.certifying import Certifier
 from r2et.auditing.inputs import Names, read_names
+from r2et.auditing.own_rows import moves_of
 from r2et.auditing.parts import AuditRun, Part, draw, sample_rows
 from r2et.auditing.planning import Plan
 from r2et.auditing.samples import Picture, Samples
@@ -19,11 +20,10 @@ from r2et.data.layouts import ImageLayout
 from r2et.domain import Reach
 from r2et.explainers import Activation
 from r2et.numerics.attention import math_attention
-from r2et.numerics.checks import check_labels, check_logits
+from r2et.numerics.checks import check_logits
 from r2et.numerics.memory import at_once
 from r2et.numerics.preflight import measuring
 from r2et.numerics.row_noise import row_normal
-from r2et.numerics.values import check_k
 from r2et.progress import progress_bar
 from r2et.stability import thickness
 from r2et.stability.neighbours import Neighbours
@@ -68,13 +68,13 @@ class RowNeighbours(Neighbours):
 
 def run(plan: Plan) -> AuditRun:
     """Look at the model once, then work chunk by chunk; Ctrl-C ends it after the last whole chunk."""
-    options = plan.options
     # attention has a second derivative by the math kernel alone
     with math_attention(), measuring(plan.model, plan.x):
         logits = _logits(plan.model, plan.x, plan.chunk)
-        check_labels(plan.y, len(plan.x), logits.shape[1])
+        plan = plan.for_outputs(logits)
+        options = plan.options
         features = plan.explainer(plan.model, plan.x[:1]).shape[-1]
-        check_k(options.k, features)
+        plan.explainer.check_k(options.k, features)
         names = _names(plan, features, logits.shape[1])
         certifier = Certifier(
             plan.model, plan.x, options.k, plan.explainer, reach=plan.reach, wanted=options.certificate
@@ -85,6 +85,7 @@ def run(plan: Plan) -> AuditRun:
         if certifier.withdrawn:
             parts = [part.uncertified() for part in parts]
     return AuditRun(
+        plan=plan,
         logits=logits,
         features=features,
         names=names,
@@ -188,6 +189,7 @@ class _Chunks:
             thickness=self._thickness(x),
             faithfulness=self._faithfulness(x),
             bracket=bracket,
+            moves=moves_of(plan.units, plan.reach.threat, x, [result.x for result in results[-1]]),
         )
         return part, self._pictures(x, samples, results[-1][-1], rows.start)
 
@@ -220,7 +222,9 @@ class _Chunks:
         if isinstance(explainer, Activation):
             return {}
         fractions = (0.01, 0.05, 0.1, 0.2, 0.5) if self.features > 200 else None
-        return metrics.faithfulness(self.plan.model, x, explainer=explainer, fractions=fractions)
+        return metrics.faithfulness(
+            self.plan.model, x, explainer=explainer, fractions=fractions, tolerance=self.plan.tolerance
+        )
 
     def _pictures(self, x: Tensor, samples: Samples, worst: AttackResult, first: int) -> list[_Ranked]:
         layout, explainer = self.plan.options.layout, self.plan.explainer

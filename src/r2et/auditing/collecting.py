@@ -3,26 +3,32 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from r2et import metrics
 from r2et.attacks import Attack
+from r2et.auditing.inputs import Outcome
 from r2et.auditing.lists import count_lists, movable_features
+from r2et.auditing.own_rows import OwnRows, join_moves
 from r2et.auditing.parts import AuditRun, Part
 from r2et.auditing.planning import Plan
+from r2et.auditing.provenance import background_of
 from r2et.auditing.result import AttackRow, Audit
 from r2et.auditing.samples import Picture, Samples
 from r2et.certificates import Bracket, Certificate
 from r2et.certificates.both_ends import join_brackets
+from r2et.explainers.by_columns import ByColumns
+from r2et.scores import single
 
 
 def collect(plan: Plan, run: AuditRun) -> Audit:
     """The audit of the rows that are done."""
     parts = run.parts
     done = sum(len(part.samples) for part in parts)
-    logits, labels = run.logits[:done], plan.y[:done]
+    figures = _figures(run.logits[:done], plan.y[:done], plan.options.outcome)
     brackets = [part.bracket for part in parts if part.bracket is not None]
     bracket = join(brackets) if brackets else None
     certificate = None if bracket is None else bracket.certificate
@@ -40,8 +46,7 @@ def collect(plan: Plan, run: AuditRun) -> Audit:
         rows=done,
         features=run.features,
         k=plan.options.k,
-        accuracy=float((logits.argmax(1) == labels).double().mean()),
-        auc=metrics.auc_of_logits(logits, labels) if len(labels.unique()) > 1 else float("nan"),
+        **figures,
         thickness=torch.cat([part.thickness for part in parts]).detach().cpu(),
         attacks=_attack_rows(plan, parts),
         faithfulness=_faithfulness(parts, done),
@@ -60,7 +65,42 @@ def collect(plan: Plan, run: AuditRun) -> Audit:
         kappas=kappas,
         movable=1.0 if movable is None else individuality.movable_share(movable),
         notes=plan.notes,
+        **_for_people(plan, parts, done),
     )
+
+
+def _for_people(plan: Plan, parts: Sequence[Part], done: int) -> dict[str, Any]:
+    """What an audit knows besides figures: units, target, background."""
+    explainer, background = plan.explainer, background_of(plan.explainer)
+    moved = [part.moves for part in parts if part.moves is not None]
+    own = None
+    if plan.units is not None and plan.x.ndim == 2 and plan.x.shape[1] == plan.units.features:
+        own = OwnRows(plan.units, plan.x[:done], join_moves(moved) if moved else None)
+    return {
+        "by_columns": isinstance(explainer, ByColumns),
+        "direction": "positive" if explainer.positive else "signed" if explainer.reduce == "signed" else "",
+        "target": plan.target,
+        "own": own,
+        "background": None if background is None else {"rows": len(background), "sha256": background.sha256},
+    }
+
+
+def _figures(logits: Tensor, labels: Tensor, outcome: Outcome | None) -> dict[str, Any]:
+    """How well the model predicts: accuracy and AUC, or R2 and the mean absolute error."""
+    several = len(labels.unique()) > 1
+    if single(logits):
+        assert outcome is not None
+        return {
+            "accuracy": float("nan"),
+            "auc": float("nan"),
+            "r2": metrics.r2_of_outputs(logits, labels) if several else float("nan"),
+            "mae": metrics.mae_of_outputs(logits, labels) * outcome.scale,
+            "outcome": outcome,
+        }
+    return {
+        "accuracy": float((logits.argmax(1) == labels).double().mean()),
+        "auc": metrics.auc_of_logits(logits, labels) if several else float("nan"),
+    }
 
 
 def _faithfulness(parts: Sequence[Part], rows: int) -> dict[str, float]:
@@ -131,6 +171,7 @@ def join(parts: Sequence[Bracket]) -> Bracket:
 def join_certificates(parts: Sequence[Certificate]) -> Certificate:
     """One certificate of all rows; all are of one method."""
     first = parts[0]
+    lengths = [part.lengths for part in parts if part.lengths is not None]
     return Certificate(
         limits=torch.cat([part.limits for part in parts]),
         method=first.method,
@@ -139,4 +180,5 @@ def join_certificates(parts: Sequence[Certificate]) -> Certificate:
         assumptions=first.assumptions,
         reasons=first.reasons,
         methods=first.methods,
+        lengths=torch.cat(lengths) if lengths else None,
     )

@@ -9,12 +9,72 @@ from torch import Tensor
 from r2et.data.layouts import GraphLayout, ImageLayout
 from r2et.domain import Domain
 from r2et.errors import InputError
-from r2et.explainers import Activation, ColumnEffects, Explainer
-from r2et.numerics.values import check_names, check_radii
+from r2et.explainers import Activation, ByColumns, Explainer
+from r2et.numerics.values import check_names, check_number, check_positive, check_radii, check_text
+from r2et.scores import TOLERANCE
 
 Layout = ImageLayout | GraphLayout
 #: the default radii, in standard deviations of a typical feature
 FRACTIONS = (0.1, 0.3, 1.0)
+
+
+# --- what a number is -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a model with one output predicts: a number = mean + scale x its output.
+
+    Args:
+        name: of the number, such as a column of a table.
+        mean, scale: what the output is multiplied by and added to.
+        tolerance: a prediction counts as kept while it moves by at most this, in the units of the number; None = a
+            tenth of `scale`.
+
+    >>> price = Outcome("price", mean=10_000.0, scale=2_000.0)
+    >>> price.of(1.15), price.text(1.15), price.kept_within
+    (12300.0, '12,300', 200.0)
+    """
+
+    name: str = "output"
+    mean: float = 0.0
+    scale: float = 1.0
+    tolerance: float | None = None
+
+    def __post_init__(self) -> None:
+        check_text("name", self.name)
+        check_number("mean", self.mean)
+        check_positive("scale", self.scale)
+        if self.tolerance is not None:
+            check_positive("tolerance", self.tolerance)
+
+    @property
+    def kept_within(self) -> float:
+        """The tolerance in the units of the number."""
+        return TOLERANCE * self.scale if self.tolerance is None else self.tolerance
+
+    def of(self, output: float) -> float:
+        """The number that an output stands for."""
+        return self.mean + self.scale * output
+
+    def text(self, output: float) -> str:
+        """The number that an output stands for, as people read it."""
+        return number_as_text(self.of(output))
+
+
+def number_as_text(value: float) -> str:
+    """A number as people read it: about four digits, whole ones of thousands apart.
+
+    >>> [number_as_text(value) for value in (12_300.4, 0.012345, 3.0, -1e9)]
+    ['12,300', '0.01235', '3', '-1,000,000,000']
+    """
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
+def outcome_of(y: Tensor) -> Outcome:
+    """Of a model that came without one: its output is the number; the tolerance is from how y (N,) vary."""
+    spread = float(y.double().std(correction=0)) if len(y) > 1 else 0.0
+    return Outcome(tolerance=TOLERANCE * spread if spread > 0 else None)
 
 
 # --- names ------------------------------------------------------------------------------------------------------
@@ -27,7 +87,7 @@ class Names:
     Attributes:
         ranked: of the n features that an explanation ranks.
         inputs: of the features of one input.
-        classes: of the classes.
+        classes: of the classes; none where a number is predicted.
     """
 
     ranked: tuple[str, ...]
@@ -56,7 +116,7 @@ def read_names(
     of_ranked = of_inputs if ranked == inputs else tuple(f"feature {i}" for i in range(ranked))
     if isinstance(explainer, Activation):
         of_ranked = tuple(f"neuron {i}" for i in range(ranked))
-    elif isinstance(explainer, ColumnEffects):
+    elif isinstance(explainer, ByColumns):
         of_ranked = tuple(explainer.columns.names)
     elif isinstance(layout, ImageLayout) and ranked == layout.shape[1] * layout.shape[2] != inputs:
         of_ranked = ImageLayout((1, *layout.shape[1:]), (0.0,), (1.0,)).names
@@ -67,7 +127,7 @@ def read_names(
             raise InputError(f"{len(names)} feature names for {inputs} features{ranks}")
         if len(names) == inputs:
             of_inputs = names
-            own = isinstance(explainer, Activation | ColumnEffects)
+            own = isinstance(explainer, Activation | ByColumns)
             of_ranked = names if ranked == inputs and not own else of_ranked
         else:
             of_ranked = names
@@ -79,8 +139,10 @@ def _default_names(layout: Layout | None, count: int) -> tuple[str, ...]:
 
 
 def _class_names(wanted: Iterable[Any] | None, count: int) -> tuple[str, ...]:
+    if count == 1 and wanted is not None:
+        raise InputError("the model has one output, a number and no class: leave out class_names (--classes)")
     if wanted is None:
-        return tuple(f"class {i}" for i in range(count))
+        return tuple(f"class {i}" for i in range(count)) if count > 1 else ()
     names = check_names("class_names", wanted)
     if len(names) != count:
         raise InputError(f"{len(names)} class names for {count} classes: {', '.join(map(repr, names[:10]))}")

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from r2et.auditing.samples import Samples
 from r2et.certificates import Bracket
-from r2et.explainers import Activation, ColumnEffects, Explainer
+from r2et.explainers import Activation, ByColumns, Explainer
 from r2et.individuality import LIST_PER_CLASS, ONE_LIST, Individuality, Kappa
+from r2et.numerics.rounding import one_digit, percent
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def movable_features(movable: Tensor, explainer: Explainer, x: Tensor, features:
     """
     if isinstance(explainer, Activation):
         return None
-    if isinstance(explainer, ColumnEffects):
+    if isinstance(explainer, ByColumns):
         owners = explainer.columns.owner[movable]
         movable = torch.zeros(len(explainer.columns), dtype=torch.bool).index_fill(0, owners, value=True)
     elif explainer.reduce == "abs-sum":
@@ -91,7 +92,7 @@ def lists_in_words(individuality: Individuality, kappas: Sequence[KappaBracket],
             return ["lists: one only, with no other to compare it with"]
         return [f"lists: {individuality.total:,}, of which no two can be compared"]
     shared = f"two share {_percent(individuality.overlap)}"
-    if not individuality.signed and individuality.overlap_in_class == individuality.overlap_in_class:
+    if not individuality.signed and _several_classes(individuality):
         shared += f", {_percent(individuality.overlap_in_class)} within a predicted class"
     text = (
         f"lists: {individuality.distinct:,} distinct of {individuality.total:,}, {individuality.effective:.1f} in "
@@ -106,17 +107,29 @@ def lists_in_words(individuality: Individuality, kappas: Sequence[KappaBracket],
     return [text, f"kappa: {', '.join(bracket.in_words() for bracket in kappas)}"]
 
 
-def individuality_clause(individuality: Individuality, bracket: KappaBracket | None) -> str:
-    """What a verdict adds, with a space before it; "" if no two lists can be compared."""
+def _several_classes(individuality: Individuality) -> bool:
+    """Whether lists are of several predicted classes, and two of one class can be compared."""
+    within = individuality.overlap_in_class
+    return within == within and len(individuality.classes.unique()) > 1
+
+
+def individuality_clause(individuality: Individuality, bracket: KappaBracket | None, names: str = "inputs") -> str:
+    """Whether the lists are about single inputs, in a sentence; "" if no two lists can be compared.
+
+    >>> lists = Individuality.of(torch.tensor([[0, 1], [1, 2], [2, 3], [0, 3]]), 5)
+    >>> individuality_clause(lists, KappaBracket(1.0, None, Kappa(0.6, 0.5, 0.7)), names="rows")
+    'The lists differ between rows: 4.0 in effect for 4, two share 33 %, kappa at most 0.60 (95 %: 0.50 to 0.70).'
+    """
     if not individuality.comparable:
         return ""
-    alike = f"two inputs share {individuality.overlap:.0%} of their lists"
+    alike = f"two share {percent(individuality.overlap)}"
     if bracket is None:
-        return f" It is {ONE_LIST} ({alike}): it says nothing about a single input."
-    kappa = f" As {alike} anyway, that is a kappa of {bracket.in_words()}"
+        return f"It is {ONE_LIST} ({alike}): it says nothing about a single input."
+    kappa = bracket.in_words().removesuffix(f" at {bracket.radius:g}")
+    figures = f"{individuality.effective:.1f} in effect for {individuality.total:,}, {alike}, kappa {kappa}"
     if individuality.one_per_class:
-        return f"{kappa}; but it is {LIST_PER_CLASS}, and says nothing more about a single input."
-    return f"{kappa}."
+        return f"It is {LIST_PER_CLASS} ({figures}), and says nothing more about a single input."
+    return f"The lists differ between {names}: {figures}."
 
 
 def lists_as_json(individuality: Individuality, kappas: Sequence[KappaBracket], movable: float) -> dict[str, Any]:
@@ -126,4 +139,4 @@ def lists_as_json(individuality: Individuality, kappas: Sequence[KappaBracket], 
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+    return f"{one_digit(share)} %"

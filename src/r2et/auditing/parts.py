@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -9,10 +10,15 @@ from torch import Tensor
 from r2et import ranking, validate
 from r2et.attacks import AttackResult
 from r2et.auditing.inputs import Names
+from r2et.auditing.own_rows import Moves
 from r2et.auditing.samples import Picture, Samples
 from r2et.certificates import Bracket
 from r2et.data.layouts import ImageLayout
 from r2et.explainers import Explainer
+from r2et.scores import predicted_class, presented
+
+if TYPE_CHECKING:
+    from r2et.auditing.planning import Plan
 
 #: input features of a row whose change is remembered
 MOVED = 10
@@ -28,6 +34,7 @@ class Part:
         thickness: (N,).
         faithfulness: means over the rows.
         bracket: of the rows that were to be certified; None = there is none.
+        moves: what WorstCase changed, in own units; None = these are unknown.
     """
 
     samples: Samples
@@ -38,6 +45,7 @@ class Part:
     thickness: Tensor
     faithfulness: dict[str, float] = field(default_factory=dict)
     bracket: Bracket | None = None
+    moves: Moves | None = None
 
     def uncertified(self) -> "Part":
         """The same without what is proven."""
@@ -50,6 +58,7 @@ class AuditRun:
     """What came of a plan; M of its N rows are done.
 
     Attributes:
+        plan: as it was carried out.
         logits: (N, C), of all rows.
         features: how many are ranked.
         names: of features and classes.
@@ -59,6 +68,7 @@ class AuditRun:
         uncertified: why there is no certificate, or not one of all rows.
     """
 
+    plan: "Plan"
     logits: Tensor
     features: int
     names: Names
@@ -82,20 +92,20 @@ def sample_rows(
     """The samples of a chunk x (N, *features), from attacks at each radius; nothing is certified yet."""
     before = _by_member(worst[0].before, explainer)
     after = torch.stack([_by_member(result.after, explainer) for result in worst])
-    top, tops = ranking.top_k(before, k), ranking.top_k(after, k)
-    mask, masks = ranking.top_k_mask(before, k), ranking.top_k_mask(after, k)
+    top, tops = _named(before, k, explainer), _named(after, k, explainer)
+    mask, masks = (ranking.list_mask(scores, k, positive=explainer.positive) for scores in (before, after))
     delta = (worst[-1].x - x).flatten(start_dim=1)
     moved = delta.abs().topk(min(MOVED, delta.shape[1]), dim=1).indices
-    probability = logits.softmax(1).amax(1)
+    predicted = predicted_class(logits)
     return Samples(
         radii=tuple(radii),
         labels=labels.cpu(),
-        predicted=logits.argmax(1).cpu(),
-        probability=probability.cpu(),
+        predicted=predicted.cpu(),
+        probability=presented(logits, predicted).cpu(),
         top=top.int().cpu(),
-        top_scores=before.gather(-1, top).cpu(),
+        top_scores=_scores_of(top, before).cpu(),
         after=tops.int().cpu(),
-        after_scores=after.gather(-1, tops).cpu(),
+        after_scores=_scores_of(tops, after).cpu(),
         precision=torch.stack([result.precision for result in worst]).cpu(),
         distance=torch.stack([result.distance for result in worst]).cpu(),
         noise=torch.stack([result.precision for result in noise]).cpu(),
@@ -107,6 +117,17 @@ def sample_rows(
         leaves=(mask & ~masks).sum((1, 2)).cpu(),
         enters=(masks & ~mask).sum((1, 2)).cpu(),
     )
+
+
+def _named(scores: Tensor, k: int, explainer: Explainer) -> Tensor:
+    """What a list of scores (..., n) names, most salient first, int64 (..., k); -1 for an empty place."""
+    top = ranking.top_k(scores, k)
+    return torch.where(scores.gather(-1, top) > 0, top, -1) if explainer.positive else top
+
+
+def _scores_of(named: Tensor, scores: Tensor) -> Tensor:
+    """Scores (..., n) of what is named, (..., k); 0 for an empty place."""
+    return torch.where(named < 0, 0.0, scores.gather(-1, named.clamp_min(0)))
 
 
 def _by_member(scores: Tensor, explainer: Explainer) -> Tensor:

@@ -8,12 +8,13 @@ from torch import Tensor, nn
 
 from r2et.attacks import ATTACKS, Attack, ERAttack, GradientDescentAttack, MSEAttack, NoiseAttack, WorstCase
 from r2et.attacks.worst_case import Budget
-from r2et.auditing.inputs import Layout, choose_radii, typical_spread
+from r2et.auditing.inputs import Layout, Outcome, choose_radii, outcome_of, typical_spread
 from r2et.auditing.result import AuditSettings
 from r2et.data.layouts import GraphLayout, ImageLayout
 from r2et.domain import Domain, Reach, Threat, chosen_threat, under_threat
 from r2et.errors import InputError
 from r2et.explainers import Explainer, table_explainer
+from r2et.numerics.checks import as_numbers, check_outcomes
 from r2et.numerics.memory import at_once
 from r2et.numerics.preflight import check_module
 from r2et.numerics.values import (
@@ -27,7 +28,9 @@ from r2et.numerics.values import (
     few,
     quoted,
 )
+from r2et.scores import TOLERANCE, single
 from r2et.tables.rows import Rows, read_rows
+from r2et.tables.units import Units
 
 if TYPE_CHECKING:
     from r2et.tables.rows import Inputs, Labels
@@ -59,6 +62,7 @@ class Options:
     name: str
     certificate: bool
     attacks: Sequence[str | type[Attack] | Attack] | None
+    outcome: Outcome | None = None
 
     def checked(self) -> "Options":
         """The same with Python's own numbers, or an InputError that names the option."""
@@ -69,6 +73,8 @@ class Options:
         if self.layout is not None:
             example = "r2et.data.ImageLayout((1, 28, 28), (0.1,), (0.3,))"
             check_kind("layout", self.layout, (ImageLayout, GraphLayout), example)
+        if self.outcome is not None:
+            check_kind("outcome", self.outcome, Outcome, 'r2et.auditing.Outcome("price", mean=0.0, scale=1.0)')
         check_count("k", self.k)
         check_count("steps", self.steps)
         check_seed(self.seed)
@@ -89,8 +95,10 @@ class Plan:
         model: maps x to logits (N, C), without its gauge if the threat respects categories.
         reach: what may be perturbed.
         x: (N, *features).
-        y: class numbers (N,), not yet checked against the model's outputs.
+        y: class numbers or numbers (N,), not yet checked against the model's outputs.
         feature_names, row_names: what the data call them, or ().
+        units: of a table's columns; None if these are unknown.
+        target: what the classes are of, or "".
         explainer: the one that was chosen, or the one that suits the data.
         notes: what to know before believing the figures, as sentences without their full stop.
         options: as they were chosen.
@@ -107,12 +115,45 @@ class Plan:
     explainer: Explainer
     feature_names: tuple[str, ...]
     row_names: tuple[str, ...]
+    units: Units | None
+    target: str
     notes: tuple[str, ...]
     options: Options
     radii: tuple[float, ...]
     attacks: tuple[Attack, ...]
     settings: AuditSettings
     chunk: int
+
+    def for_outputs(self, logits: Tensor) -> "Plan":
+        """The plan for a model with logits (N, C): one with one output predicts numbers, within a tolerance."""
+        check_outcomes(self.y, len(self.x), logits.shape[1])
+        if not single(logits):
+            if self.options.outcome is not None:
+                raise InputError(f"outcome is for a model with one output, this one has {logits.shape[1]}")
+            return self
+        y = as_numbers(self.y, logits)
+        outcome = outcome_of(y) if self.options.outcome is None else self.options.outcome
+        explainer = replace(self.explainer, score="output")
+        attacks = tuple(_within(attack, explainer, outcome) for attack in self.attacks)
+        settings = replace(
+            self.settings,
+            attacks=tuple(map(repr, attacks[1:])),
+            explainer=repr(explainer),
+            tolerance=outcome.kept_within,
+        )
+        options = replace(self.options, outcome=outcome)
+        return replace(self, y=y, explainer=explainer, attacks=attacks, settings=settings, options=options)
+
+    @property
+    def tolerance(self) -> float:
+        """How far a single output may move while a prediction counts as kept, in the units of the output."""
+        outcome = self.options.outcome
+        return TOLERANCE if outcome is None else outcome.kept_within / outcome.scale
+
+
+def _within(attack: Attack, explainer: Explainer, outcome: Outcome) -> Attack:
+    """An attack on the output, with the tolerance of the outcome."""
+    return replace(attack, explainer=explainer, tolerance=outcome.kept_within / outcome.scale)
 
 
 def make_plan(model: nn.Module, x: "Inputs", y: "Labels | None", options: Options) -> Plan:
@@ -149,6 +190,8 @@ def make_plan(model: nn.Module, x: "Inputs", y: "Labels | None", options: Option
         y=rows.y,
         explainer=explainer,
         feature_names=rows.names,
+        units=rows.units,
+        target=rows.target,
         notes=_notes(rows, options.domain),
         row_names=_row_names(options.row_names, rows.index, len(rows.x)),
         options=options,

@@ -4,12 +4,16 @@ import textwrap
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
 from r2et import validate
-from r2et.auditing.lists import KappaBracket, individuality_clause, lists_as_json, lists_in_words
+from r2et.auditing.examples import EXAMPLES, Direction, Example, changes_of, decided, examples, examples_in_words
+from r2et.auditing.inputs import Outcome, number_as_text
+from r2et.auditing.lists import KappaBracket, lists_as_json, lists_in_words
+from r2et.auditing.own_rows import OwnRows
+from r2et.auditing.provenance import Made, Source
 from r2et.auditing.samples import Samples
+from r2et.auditing.verdicts import attack_lines, verdict
 from r2et.certificates import Bracket, Certificate
 from r2et.certificates.both_ends import ATTACKERS, outwards
 from r2et.data.layouts import GraphLayout, ImageLayout
@@ -62,6 +66,8 @@ class AuditSettings:
         explainer: with its options, as text.
         thickness_sigma: standard deviation of the neighbours that thickness was measured over.
         uncertified: why there is no certificate, or not one of all rows; "" = there is one of all rows.
+        tolerance: how far the number that a model with one output predicts may move while it counts as kept; None
+            for classes.
     """
 
     radii: tuple[float, ...]
@@ -77,6 +83,7 @@ class AuditSettings:
     explainer: str
     thickness_sigma: float
     uncertified: str
+    tolerance: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -92,8 +99,9 @@ class Audit:
         rows: how many inputs were audited.
         features: how many features are ranked.
         k: size of the salient set.
-        accuracy: share of correct predictions.
-        auc: area under the ROC curve (cAUC); NaN if the labels hold one class only.
+        accuracy: share of correct predictions; NaN where a number is predicted.
+        auc: area under the ROC curve (cAUC); NaN if the labels hold one class only, and where a number is
+            predicted.
         thickness: probability thickness of each input (N,), around it at the smallest radius.
         attacks: one entry for each attack and radius.
         faithfulness: means of DFFOT, COMP and SUFF; empty for an explanation of neurons, which cannot be removed
@@ -116,6 +124,17 @@ class Audit:
         class_names: of the classes.
         layout: how the features of one input lie.
         movable: share of the listed features that an attacker can move.
+        by_columns: whether the columns of a table are ranked, not the features of an input.
+        direction: whether a score says more than how much: "signed", "positive" (only what speaks for the
+            predicted class is listed, perhaps fewer than k), or "" for magnitudes.
+        target: what the classes are of, such as a column of a file; "" if that is unknown.
+        own: the rows of a table in a person's own units, and what was changed of them; None if these are unknown.
+        source: of the rows; None if that is unknown.
+        background: size and sha256 of what the explanation is measured against, if there is such a thing.
+        made: versions and date.
+        r2, mae: of a model with one output the coefficient of determination, and the mean absolute error in the
+            units of the number that is predicted; NaN for classes.
+        outcome: that number; None for classes.
         notes: what to know about the rows before believing the figures, as sentences without their full stop: that
             the model may have seen them in training, or that features look like a category which nobody named.
     """
@@ -143,6 +162,16 @@ class Audit:
     layout: ImageLayout | GraphLayout | None = field(repr=False, default=None)
     movable: float = field(repr=False, default=1.0)
     notes: tuple[str, ...] = field(repr=False, default=())
+    by_columns: bool = field(repr=False, default=False)
+    direction: Direction = field(repr=False, default="")
+    target: str = field(repr=False, default="")
+    own: OwnRows | None = field(repr=False, default=None)
+    source: Source | None = field(repr=False, default=None)
+    background: dict[str, Any] | None = field(repr=False, default=None)
+    made: Made = field(repr=False, default_factory=Made.now)
+    r2: float = float("nan")
+    mae: float = float("nan")
+    outcome: Outcome | None = None
 
     @property
     def complete(self) -> bool:
@@ -170,58 +199,93 @@ class Audit:
         """Mean P@k that no change of norm at most `radius` undercuts; None if there is no certificate."""
         return None if self.certificate is None else float(self.certificate.precision_at(radius).mean())
 
-    def verdict(self) -> str:
-        """The worst finding in a sentence or two, computed from the figures."""
-        worst = self.worst
-        largest = max(row.radius for row in self.attacks)
-        if worst.displaced == 0:
-            finding = (
-                f"No attack changed any of the top {self.k} features of any of the {self.rows} inputs, "
-                f"up to radius {largest:g}.{self._proven(largest)}"
-            )
-        else:
-            finding = (
-                f"A change of norm at most {worst.radius:g} that keeps the prediction replaces at least one of "
-                f"the top {self.k} features for {worst.changed:.0%} of the inputs, {worst.displaced:.1f} of "
-                f"{self.k} on average ({worst.attack})."
-            )
-        told = worst.radius if worst.displaced else largest
-        bracket = next((bracket for bracket in self.kappas if bracket.radius == told), None)
-        finding += individuality_clause(self.individuality, bracket)
-        if self.complete:
-            return finding
-        return f"{finding} Interrupted: only the first {self.rows} of {self.requested} inputs were audited."
+    @property
+    def ranks(self) -> str:
+        """What is ranked, in the plural: "columns" of a table, else "features"."""
+        return "columns" if self.by_columns else "features"
 
-    def _proven(self, radius: float) -> str:
-        certified = self.samples.certified
-        if bool((certified == torch.inf).all()):
-            return " None can, at any radius: it is certified."
-        return " None can: it is certified." if bool((certified > radius).all()) else ""
+    @property
+    def calls_rows(self) -> str:
+        """What the audited inputs are called, in the plural."""
+        return "rows" if self.by_columns or self.own is not None else "inputs"
+
+    def row_name(self, row: int) -> str:
+        """What a row is called, by its number from 0 among the audited ones."""
+        return self.samples.row_names[row] if self.samples.row_names else str(row)
+
+    def decision(self, row: int) -> str:
+        """What was predicted of a row: "Status = bad (probability 83 %)"."""
+        return decided(self, int(self.samples.predicted[row]), float(self.samples.probability[row]))
+
+    def verdict(self) -> str:
+        """What holds, whether it is about the single input, and the worst finding, computed from the figures."""
+        return verdict(self)
 
     def summary(self) -> str:
         """The audit as text, readable at 80 columns."""
-        width = max(12, *(len(row.attack) for row in self.attacks))
-        lines = [
-            textwrap.fill(self.verdict(), 80),
-            *(textwrap.fill(f"Note: {note}.", 80) for note in self.notes),
-            "",
-            f"{self.rows} inputs, {self.features} features, k = {self.k}",
-            textwrap.fill(f"threat {self.settings.threat}: {IN_WORDS[self.settings.threat]}", 80),
-            f"accuracy {self.accuracy:.4f}   AUC {self.auc:.4f}   thickness {float(self.thickness.mean()):.4f}",
-            "   ".join(f"{name} {value:.3f}" for name, value in self.faithfulness.items()),
-            *(textwrap.fill(text, 80) for text in self._proof_in_words()),
-            *(textwrap.fill(text, 80) for text in lists_in_words(self.individuality, self.kappas, self.movable)),
-            "",
-            f"{'attack':{width}} {'radius':>7} {'P@' + str(self.k):>7} {'displaced':>10} {'inputs changed':>15} "
-            f"{'distance':>9}",
-        ]
-        lines += [
-            f"{row.attack:{width}} {row.radius:7g} {100 * row.precision:7.1f} {row.displaced:10.2f} "
-            f"{row.changed:15.1%} {row.distance:9.3f}"
-            for row in self.attacks
-        ]
-        lines.append(f"{'by chance':{width}} {'':7} {100 * self.individuality.chance:7.1f}")
-        return "\n".join([*lines, "", self.validation.summary()])
+        return "\n".join(
+            [
+                textwrap.fill(self.verdict(), 80),
+                *(textwrap.fill(f"Note: {note}.", 80) for note in self.notes),
+                *examples_in_words(self),
+                "",
+                f"{self.rows} inputs, {self.features} {self.ranks}, k = {self.k}",
+                textwrap.fill(f"threat {self.settings.threat}: {IN_WORDS[self.settings.threat]}", 80),
+                "   ".join([*self.accuracy_in_words(), f"thickness {float(self.thickness.mean()):.4f}"]),
+                "   ".join(f"{name} {value:.3f}" for name, value in self.faithfulness.items()),
+                *(textwrap.fill(text, 80) for text in self._proof_in_words()),
+                *(
+                    textwrap.fill(text, 80)
+                    for text in lists_in_words(self.individuality, self.kappas, self.movable)
+                ),
+                "",
+                *attack_lines(self),
+                "",
+                self.validation.summary(),
+            ]
+        )
+
+    def provenance(self) -> dict[str, Any]:
+        """Where the figures come from, as plain JSON values: file, rows, target, explanation, versions, date."""
+        source = Source() if self.source is None else self.source
+        return {
+            "model": self.name or None,
+            "data": source.data or None,
+            "sha256": source.sha256 or None,
+            "file_rows": source.rows,
+            "rows": self.rows,
+            "drawn": source.drawn or None,
+            "unseen": source.unseen,
+            "target": self.target or None,
+            "left_out": dict(source.left_out),
+            "explainer": self.settings.explainer,
+            "background": self.background,
+            "threat": self.settings.threat,
+            "radii": list(self.settings.radii),
+            "recipe": self.settings.recipe,
+            "budget": self.settings.budget,
+            "seed": self.settings.seed,
+            "versions": {"r2et": self.made.r2et, "torch": self.made.torch, "python": self.made.python},
+            "date": self.made.date,
+        }
+
+    def examples(self, count: int = EXAMPLES) -> list[Example]:
+        """The most fragile rows in their own units: decision, reasons, what was changed, reasons afterwards.
+
+        Args:
+            count: of rows, at most.
+        """
+        return examples(self, count)
+
+    def changes(self) -> "pd.DataFrame":
+        """What WorstCase changed of every row at each radius, in the columns' own units; see `changes_of`."""
+        return changes_of(self)
+
+    def accuracy_in_words(self) -> list[str]:
+        """How well the model predicts: each figure with its name."""
+        if self.outcome is None:
+            return [f"accuracy {self.accuracy:.4f}", f"AUC {self.auc:.4f}"]
+        return [f"R2 {self.r2:.4f}", f"mean absolute error {number_as_text(self.mae)} ({self.outcome.name})"]
 
     def _proof_in_words(self) -> list[str]:
         """The certificate and the bracket, a paragraph each."""
@@ -258,8 +322,8 @@ class Audit:
             "complete": self.complete,
             "features": self.features,
             "k": self.k,
-            "accuracy": self.accuracy,
-            "auc": None if self.auc != self.auc else self.auc,
+            **{name: _or_none(getattr(self, name)) for name in ("accuracy", "auc", "r2", "mae")},
+            "outcome": None if self.outcome is None else plain(self.outcome),
             "thickness": {
                 "mean": float(self.thickness.mean()),
                 "minimum": float(self.thickness.min()),
@@ -272,6 +336,8 @@ class Audit:
             "faithfulness": self.faithfulness,
             "validation": self.validation.to_dict(),
             "settings": self.settings.to_dict(),
+            "provenance": self.provenance(),
+            "examples": [example.to_dict() for example in self.examples()],
         }
 
     def _certificate_figures(self, certificate: Certificate) -> dict[str, Any]:
@@ -285,3 +351,7 @@ class Audit:
                 for radius in self.samples.radii
             ],
         }
+
+
+def _or_none(value: float) -> float | None:
+    return None if value != value else value

@@ -9,7 +9,7 @@ from r2et.attacks import Attack
 from r2et.attacks.worst_case import Budget
 from r2et.auditing.chunks import run
 from r2et.auditing.collecting import collect
-from r2et.auditing.inputs import Layout
+from r2et.auditing.inputs import Layout, Outcome
 from r2et.auditing.planning import Options, make_plan
 from r2et.auditing.result import Audit
 from r2et.domain import Domain, Threat
@@ -42,15 +42,17 @@ def audit(
     name: str = "",
     certificate: bool = True,
     attacks: Sequence[str | type[Attack] | Attack] | None = None,
+    outcome: Outcome | None = None,
 ) -> Audit:
     """Measure, attack and certify the explanations of a model.
 
     Ctrl-C keeps what is done: the audit of the finished rows is returned, with `complete` False.
 
     Args:
-        model: maps (N, *features) to logits (N, C); it is audited in evaluation mode.
+        model: maps (N, *features) to logits (N, C), or to one output (N, 1) that predicts a number; it is audited
+            in evaluation mode.
         x: (N, *features), a tensor, an array, a frame of numbers, or `r2et.tables.Rows`, which have y and names.
-        y: class numbers (N,), an int64 tensor, an array or a series.
+        y: class numbers (N,), an int64 tensor, an array or a series; for a model with one output numbers.
         k: size of the salient set.
         radii: L2 budgets of the attacks, in the units of x; None = 0.1, 0.3 and 1 times the standard deviation of
             a typical feature.
@@ -74,15 +76,17 @@ def audit(
         attacks: which are shown beside noise and the worst case, and count in the worst case too: names,
             `package.module:Class`, classes, or objects, which get k, radii and explainer of the audit. None =
             ERAttack and MSEAttack, and the worst case is WorstCase's recipe.
+        outcome: what number a model with one output predicts, and how far it may move while it counts as kept;
+            None = its output, and a tenth of the standard deviation of y.
 
     >>> import torch
     >>> from r2et import models
     >>> x = torch.randn(20, 5)
     >>> report = audit(models.Linear(5, 2), x, (x[:, 0] > 0).long(), k=2, radii=(0.5,), budget="fast")
     >>> report.verdict()
-    'No attack changed any of the top 2 features of any of the 20 inputs, up to radius 0.5. None can, at any
-    radius: it is certified. It is one list for everybody (two inputs share 100% of their lists): it says nothing
-    about a single input.'
+    'P@2 at radius 0.5: [100.0, 100.0] %, proven and attacked. It is one list for everybody (two share 100 %): it
+    says nothing about a single input. No attack changed any of the top 2 features of any of the 20 inputs, up to
+    radius 0.5. None can, at any radius: it is certified.'
     """
     options = Options(
         k=k,
@@ -102,7 +106,9 @@ def audit(
         name=name,
         certificate=certificate,
         attacks=attacks,
+        outcome=outcome,
     )
     with looking_once():
         plan = make_plan(model, x, y, options)
-        return collect(plan, run(plan))
+        carried_out = run(plan)
+        return collect(carried_out.plan, carried_out)

@@ -30,9 +30,11 @@ class Samples:
 
     Attributes:
         radii: of the attacks, rising, (R,).
-        labels, predicted: class numbers (N,).
-        probability: of the predicted class (N,).
-        top, top_scores: the salient features and their scores, most salient first, (N, M, k).
+        labels, predicted: class numbers (N,); of a model with one output the numbers that were to be predicted,
+            and 0 for every row.
+        probability: of the predicted class (N,); of a model with one output that output.
+        top, top_scores: the salient features and their scores, most salient first, (N, M, k); where a list has
+            fewer names, -1 and 0.
         after, after_scores: the same after WorstCase, (R, N, M, k).
         precision, distance: P@k and norm of WorstCase's perturbation, (R, N).
         noise: P@k under random noise, (R, N).
@@ -88,5 +90,5 @@ class Samples:
 
     def lost(self) -> Tensor:
         """How many salient features WorstCase drove out, summed over the radii, (N,)."""
-        # P@k is rounded: only as whole numbers of features do equal rows compare as equal
-        return ((1 - self.precision.double()) * self.top.shape[-1] * self.members).sum(0).round()
+        # P@k is rounded: equal rows are to compare as equal
+        return ((1 - self.precision.double()) * self.top.shape[-1] * self.members).sum(0).round(decimals=4)

@@ -5,25 +5,31 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from r2et import data
+from r2et.auditing.inputs import Outcome, outcome_of
+from r2et.auditing.provenance import Source
 from r2et.auditing.result import Audit
 from r2et.auditing.running import audit
 from r2et.columns import Columns
 from r2et.data.layouts import GraphLayout, ImageLayout
-from r2et.domain import Domain, Threat, chosen_threat
+from r2et.domain import Domain, Threat, chosen_threat, in_plausible_units
 from r2et.errors import CheckpointError, InputError
-from r2et.explainers import ColumnEffects, Explainer, Gradient, table_explainer
-from r2et.numerics.checks import check_labels
+from r2et.explainers import Background, ByColumns, ColumnEffects, Explainer, Gradient, table_explainer
+from r2et.numerics.checks import ONE_LOGIT, check_labels, check_outcomes
 from r2et.numerics.memory import at_once
 from r2et.numerics.values import check_count, check_flag, check_kind, check_seed, check_text, quoted
 from r2et.predictors.models import OpenedModel
 from r2et.tables.columns import numeric_inputs
 from r2et.tables.labelled import LabelledTable
-from r2et.tables.labels import class_numbers, class_order
+from r2et.tables.labels import as_numbers, class_numbers, class_order
+from r2et.tables.plausible import Plausible, parse_plausible, proposed
 from r2et.tables.rows import Rows
+from r2et.tables.units import Units
 from r2et.training.fitting import check_runs
 
 
@@ -37,16 +43,22 @@ class Subject:
         rows: which rows these are, in words.
         model: maps x to logits (N, C).
         x: (N, *features), in the model's dtype.
-        y: class numbers (N,).
+        y: class numbers (N,), or numbers in the units of the model's output.
         k: how many features to look at unless a user says otherwise.
         explainer: ColumnEffects for a table whose columns are known; else the explanation that the model was
             trained for, or the gradient.
         domain: the values that the features can take; None if that is unknown.
         columns: which features make up which column; None if that is unknown.
+        background: what contributions of its columns are measured against; None if it has none.
         row_numbers: of the rows in their file, from 0; empty for a data set.
         feature_names, class_names, layout: for reports.
+        outcome: the number that is predicted; None for classes.
         preset: radius and steps of the attack, as saved with an r2et checkpoint.
         notes: what to know before believing figures from these rows, as sentences without their full stop.
+        plausible: one plausible change of each column of numbers; empty if the columns' units are unknown.
+        scale: one plausible change of each feature, if x counts in these; None = x is as the model has it.
+        units: of a table's columns; None if these are unknown.
+        source: of the rows, for the record.
     """
 
     name: str
@@ -59,12 +71,23 @@ class Subject:
     explainer: Explainer = field(repr=False)
     domain: Domain | None = field(default=None, repr=False)
     columns: Columns | None = field(default=None, repr=False)
+    background: Background | None = field(default=None, repr=False)
     row_numbers: tuple[int, ...] = field(default=(), repr=False)
     feature_names: tuple[str, ...] = field(default=(), repr=False)
     class_names: tuple[str, ...] = field(default=(), repr=False)
     layout: ImageLayout | GraphLayout | None = field(default=None, repr=False)
     preset: Mapping[str, Any] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = field(default=(), repr=False)
+    plausible: Mapping[str, Plausible] = field(default_factory=dict, repr=False)
+    scale: Tensor | None = field(default=None, repr=False)
+    units: Units | None = field(default=None, repr=False)
+    source: Source = field(default_factory=Source, repr=False)
+    outcome: Outcome | None = None
+
+    @property
+    def tolerance(self) -> float | None:
+        """How far the output may move while the prediction counts as kept; None for classes."""
+        return None if self.outcome is None else self.outcome.kept_within / self.outcome.scale
 
     @property
     def rows_at_once(self) -> int:
@@ -74,22 +97,87 @@ class Subject:
     def explainer_under(self, threat: Threat | None) -> Explainer:
         """The explanation under a threat: columns are explained where categories and flags stay as they are."""
         stays = chosen_threat(threat, self.domain) == "domain"
-        return Gradient() if isinstance(self.explainer, ColumnEffects) and not stays else self.explainer
+        explainer = Gradient() if isinstance(self.explainer, ByColumns) and not stays else self.explainer
+        if self.scale is None:
+            return explainer
+        counted = explainer.in_units(self.scale)
+        if (
+            isinstance(counted, ColumnEffects)
+            and len(self.feature_names) == len(counted.columns) == counted.columns.n
+        ):
+            # a gradient has no names of its own
+            return replace(counted, columns=replace(counted.columns, names=self.feature_names))
+        return counted
+
+    def in_plausible_units(self, text: str) -> "Subject":
+        """The same, with radii in multiples of plausible change; lists are what they were.
+
+        Args:
+            text: "auto", or what people say about columns, such as "age=1,income=2%": see
+                `r2et.tables.parse_plausible`.
+        """
+        domain = Domain() if self.domain is None else self.domain
+        if text.strip() != "auto" and not self.plausible:
+            raise InputError(
+                f"nothing is known about the units of the columns of {self.data!r}: use --plausible auto, or a "
+                "table of your own"
+            )
+        changes = parse_plausible(text, self.plausible, self.feature_names) if self.plausible else {}
+        domain = replace(domain, scale=self._scale(domain, changes))
+        model, z, counted = in_plausible_units(self.model, self.x, domain, inputs=self.explainer.inputs)
+        told = ", ".join(f"{name} {change}" for name, change in changes.items())
+        note = f"radii are multiples of one plausible change{f': {told}' if told else ''}"
+        return replace(
+            self,
+            model=model,
+            x=z,
+            domain=None if self.domain is None else counted,
+            scale=model.scale,
+            units=None if self.units is None else self.units.counted_in(model.scale),
+            notes=(*self.notes, note),
+        )
+
+    def _scale(self, domain: Domain, changes: Mapping[str, Plausible]) -> Tensor | None:
+        """One plausible change of each feature: that of the domain, in proportion to what is proposed."""
+        if self.domain is None:
+            # the model sees the numbers of the file as they are
+            return torch.tensor([changes[name].amount for name in self.feature_names]) if changes else None
+        if domain.scale is None or self.columns is None:
+            return torch.as_tensor(domain.scale) if domain.scale is not None else None
+        scale = torch.as_tensor(domain.scale).double().expand(self.columns.n).clone()
+        for column, name in enumerate(self.columns.names):
+            if name in changes:
+                scale[list(self.columns.valued(column))] *= changes[name].amount / self.plausible[name].amount
+        return scale
 
     def audit(self, k: int | None = None, **options: Any) -> Audit:
         """`r2et.audit` of these rows, with the names of features and classes."""
         finding = audit(
             self.model,
-            Rows(self.x, self.y, self.feature_names, tuple(map(str, self.row_numbers)), self.domain, self.columns),
+            self._rows(),
             k=self.k if k is None else k,
             explainer=self.explainer_under(options.get("threat")),
             chunk_size=self.rows_at_once,
             class_names=self.class_names or None,
             layout=self.layout,
             name=self.name,
+            outcome=self.outcome,
             **options,
         )
-        return replace(finding, notes=(*self.notes, *finding.notes))
+        return replace(finding, notes=(*self.notes, *finding.notes), source=self.source)
+
+    def _rows(self) -> Rows:
+        """The rows with what is known about them; rows of a file are counted from 1, as people do."""
+        return Rows(
+            self.x,
+            self.y,
+            self.feature_names,
+            tuple(str(number + 1) for number in self.row_numbers),
+            self.domain,
+            self.columns,
+            self.units,
+            self.source.target,
+        )
 
 
 def from_data_set(
@@ -161,6 +249,7 @@ def from_data_set(
         class_names=loaded.class_names,
         layout=loaded.layout,
         preset=opened.information.get("attack", {}),
+        source=Source(data=loaded.name, drawn=f"the first {len(x)} test inputs", target=target or ""),
     )
 
 
@@ -188,6 +277,7 @@ def from_table(
     rows = np.arange(len(table.frame)) if rows is None else _positions(rows, len(table.frame))
     if which is not None:
         check_text("which", which)
+    rows, gaps = _known_rows(opened, table, rows)
     chosen = table.rows(rows)
     caveat = "" if opened.origin is None else opened.origin.caveat(table.path.name, table.sha256, rows)
     shared: dict[str, Any] = {
@@ -197,24 +287,27 @@ def from_table(
         "model": opened.model,
         "row_numbers": tuple(chosen.frame.index.tolist()),
         "preset": opened.information.get("attack", {}),
-        "notes": (caveat,) if caveat else (),
+        "notes": (*table.said, *(note for note in (caveat, gaps) if note)),
+        "source": _source(opened, table, rows, which),
     }
     if opened.estimator is not None:
         if classes is not None:
             raise InputError(f"{opened.source!r} knows its classes: leave out --classes")
         fitted = opened.estimator
         x = fitted.encode(_columns_of_fit(opened, chosen))
-        known = fitted.classes_.tolist()
         return Subject(
             **shared,
             x=x,
-            y=class_numbers(chosen.labels, known),
+            y=fitted.target_numbers(chosen.labels),
             k=fitted.k_,
             explainer=table_explainer(fitted.encoding_.as_columns),
             domain=fitted.domain_,
             columns=fitted.encoding_.as_columns,
+            background=getattr(fitted, "background_", None),
             feature_names=fitted.encoding_.names,
-            class_names=tuple(map(str, known)),
+            plausible=fitted.encoding_.plausible,
+            units=Units.of(fitted.encoding_.describe(), chosen.frame),
+            **_named(fitted.target_options(), table.target),
         )
     x = numeric_inputs(chosen.frame, opened.dtype, name=repr(table.path.name))
     names = tuple(chosen.frame.columns)
@@ -226,17 +319,83 @@ def from_table(
             f"{' ...' if len(names) > 6 else ''} of {str(table.path)!r}: {error}. Choose columns, in the order of "
             "the training, by --columns"
         ) from error
-    order = class_order(table.labels, logits.shape[1], classes)
     saved_k: int = opened.information.get("k", 8)
+    told = _told(chosen, table, int(logits.shape[1]), classes)
     return Subject(
         **shared,
+        **told,
         x=x,
-        y=class_numbers(chosen.labels, order),
         explainer=opened.explainer or Gradient(),
         k=max(1, min(saved_k, x.shape[1] - 1)),
         feature_names=names,
-        class_names=tuple(map(str, order)),
+        plausible={name: proposed(x[:, i].double().numpy()) for i, name in enumerate(names)},
     )
+
+
+def _known_rows(
+    opened: OpenedModel, table: LabelledTable, rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], str]:
+    """Rows that an estimator can encode, by position, and a sentence on those that are left out.
+
+    One hole in a column that had none in training, by chance, is no reason to measure nothing.
+    """
+    columns = [] if opened.estimator is None else opened.estimator.encoding_.columns
+    strict = [c.name for c in columns if not c.may_miss and c.name in table.frame]
+    missing = table.frame[strict].iloc[rows].isna()
+    gone = missing.any(axis=1).to_numpy()
+    if not gone.any() or gone.all():
+        return rows, ""
+    named = ", ".join(repr(name) for name in strict if missing[name].any())
+    verb = "row is" if gone.sum() == 1 else "rows are"
+    return rows[
+        ~gone
+    ], f"{int(gone.sum())} {verb} left out: a value is missing where none was in training ({named})"
+
+
+def _source(opened: OpenedModel, table: LabelledTable, rows: NDArray[np.int64], which: str | None) -> Source:
+    """Which file and which of its rows."""
+    origin = opened.origin
+    known = origin is not None and origin.sha256 == table.sha256
+    left_out: dict[str, str] = dict(getattr(origin, "dropped", {})) if known else {}
+    used = getattr(opened.estimator, "feature_names_in_", None)
+    if used is not None:
+        kept = set(used)
+        left_out |= {str(name): "" for name in table.frame if name not in kept and name not in left_out}
+    return Source(
+        data=table.path.name,
+        sha256=table.sha256,
+        rows=len(table.frame),
+        drawn=which or f"{len(rows)} of {len(table.frame)} rows",
+        target=table.target,
+        left_out=left_out,
+        unseen=len(np.intersect1d(rows, origin.held_out)) if origin is not None and known else None,
+        numbered=True,
+    )
+
+
+def _named(options: dict[str, Any], target: str) -> dict[str, Any]:
+    """What an estimator says of its target, which has a name in a file."""
+    outcome = options.get("outcome")
+    return options if outcome is None else {**options, "outcome": replace(outcome, name=target)}
+
+
+def _told(
+    chosen: LabelledTable, table: LabelledTable, outputs: int, classes: Sequence[str] | None
+) -> dict[str, Any]:
+    """What is true of some rows of a table, for a model with this many outputs."""
+    if outputs == 1:
+        if classes is not None:
+            raise InputError("the model has one output, a number and no class: leave out --classes")
+        if not pd.api.types.is_numeric_dtype(table.labels):
+            raise InputError(
+                f"the model has one output, which is taken for a number that it predicts (regression), and column "
+                f"{table.target!r} holds no numbers, such as {quoted(table.labels.iloc[0])}: {ONE_LOGIT}"
+            )
+        y = as_numbers(chosen.labels)
+        check_outcomes(y, len(y), outputs)
+        return {"y": y, "outcome": replace(outcome_of(y), name=table.target)}
+    order = class_order(table.labels, outputs, classes)
+    return {"y": class_numbers(chosen.labels, order), "class_names": tuple(map(str, order))}
 
 
 def choose_rows(
@@ -320,7 +479,7 @@ def _columns_of_fit(opened: OpenedModel, table: LabelledTable) -> Any:
     missing = [name for name in wanted if name not in table.frame]
     if missing:
         raise InputError(
-            f"{str(table.path)!r} has no column {', '.join(map(repr, missing[:6]))}, which {opened.source!r} was "
+            f"{str(table.path)!r} has no column {', '.join(map(repr, missing))}, which {opened.source!r} was "
             f"trained on"
         )
     return table.frame[list(wanted)]

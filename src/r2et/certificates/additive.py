@@ -85,7 +85,8 @@ class AdditiveLimits:
     def _of(self, direction: Tensor, grading: Grading) -> Tables | None:
         key = grading, tuple(direction.tolist())
         if key not in self._tables:
-            self._tables[key] = tables(self.network, direction, grading=grading)
+            weights = self.explainer.weights if isinstance(self.explainer, ColumnEffects) else None
+            self._tables[key] = tables(self.network, direction, grading=grading, weights=weights)
         return self._tables[key]
 
     def _checked(self, problem: Problem, rows: Tensor) -> Tensor:
@@ -113,7 +114,8 @@ class AdditiveLimits:
         columns = self.explainer.columns
         numbers = columns.continuous.nonzero().flatten().to(slopes.device)
         owner = columns.owner.to(slopes.device)[numbers]
-        return others.expand(-1, len(columns)).index_copy(1, owner, slopes[:, numbers])
+        own = slopes[:, numbers] * self.explainer.weights.to(slopes)[numbers]
+        return others.expand(-1, len(columns)).index_copy(1, owner, own)
 
     def _limits(self, problem: Problem, rows: "_Rows", table: Tables | None) -> tuple[Tensor, Tensor]:
         """Limits (N, k), and perturbations (N, n) that change lists, as far as tables tell."""

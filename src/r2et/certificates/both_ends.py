@@ -24,7 +24,7 @@ SAME = 1e-9
 ENDS = ("proven", "attacked")
 #: who the two ends are about
 ATTACKERS: dict[str, str] = {
-    "kept": "prediction kept: attackers must keep the predicted class; what is proven holds even for attackers "
+    "kept": "prediction kept: attackers must keep the prediction; what is proven holds even for attackers "
     "who change it",
     "free": "prediction free: attackers may change the predicted class, at both ends",
 }

@@ -1,7 +1,8 @@
 """What a certificate says: a radius for each input, the map it is about, and what it rests on."""
 
 import textwrap
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -33,6 +34,8 @@ class Certificate:
         reasons: for every other method why it does not apply or was not chosen.
         top: the certified set, most salient first, int64 (N, k).
         details: what else a method has to tell, by name, each (N, ...).
+        lengths: names on each list, int64 (N,), where lists may have fewer than k; None = all have k. `top` is -1
+            beyond them, and limits count what leaves the list or comes to it, whichever is more.
 
     >>> certificate = Certificate(torch.tensor([[0.5, 1.0]]), "deterministic", "Gradient of the log-odds")
     >>> certificate.radius
@@ -51,6 +54,7 @@ class Certificate:
     details: dict[str, Tensor] = field(default_factory=dict, repr=False)
     methods: tuple[str, ...] = ()
     radii: tuple[float, ...] | None = None
+    lengths: Tensor | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.limits, Tensor) or self.limits.ndim != 2 or not self.limits.is_floating_point():
@@ -87,7 +91,11 @@ class Certificate:
         if (at < 0).any() or at.isnan().any():
             raise InputError(f"radius must not be negative, got {radius}")
         displaced = (self.limits <= at.reshape(-1, 1)).sum(1)
-        return 1 - displaced.to(self.limits.dtype) / self.k
+        if self.lengths is None:
+            return 1 - displaced.to(self.limits.dtype) / self.k
+        # the longer list has at least as many names as this one, and all but the displaced are on both
+        names = self.lengths.to(self.limits).clamp_min(1)
+        return (1 - displaced / names).clamp_min(0)
 
     def to_frame(self) -> "pd.DataFrame":
         """One row for each input: its radius, and for m = 1, ..., k - 1 the radius that displaces at most m."""
@@ -110,6 +118,7 @@ class Certificate:
             "sound": self.sound,
             "k": self.k,
             "radius": [_finite(value) for value in self.radius.tolist()],
+            "lengths": None if self.lengths is None else self.lengths.tolist(),
             "limits": [[_finite(value) for value in row] for row in self.limits.tolist()],
             "assumptions": list(self.assumptions),
             "reasons": dict(self.reasons),
@@ -128,6 +137,30 @@ class Certificate:
         lines += [f"assumes: {entry}" for entry in self.assumptions]
         lines += [f"not {name}: {why}" for name, why in self.reasons.items()]
         return "\n".join(textwrap.fill(line, 80, subsequent_indent="  ") for line in lines)
+
+
+def joined(parts: "Sequence[tuple[Certificate, Tensor]]") -> Certificate:
+    """Certificates of some rows each, by their places (M,), as one of all rows.
+
+    >>> one, two = (Certificate(torch.tensor([[radius]]), "dual", "Gradient") for radius in (0.5, 0.7))
+    >>> joined([(one, torch.tensor([1])), (two, torch.tensor([0]))]).radius
+    tensor([0.7000, 0.5000])
+    """
+    first = parts[0][0]
+    if len(parts) == 1:
+        return first
+    order = torch.cat([rows for _, rows in parts]).argsort()
+
+    def together(tensors: list[Tensor]) -> Tensor:
+        return torch.cat(tensors)[order.to(tensors[0].device)]
+
+    tops = [part.top for part, _ in parts if part.top is not None]
+    return replace(
+        first,
+        limits=together([part.limits for part, _ in parts]),
+        top=together(tops) if len(tops) == len(parts) else None,
+        details={name: together([part.details[name] for part, _ in parts]) for name in first.details},
+    )
 
 
 def in_words(reach: Reach) -> str:

@@ -1,32 +1,42 @@
 """`certify`: the strongest sound certificate for the explanation that was asked for."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from r2et.certificates.additive import AdditiveLimits
-from r2et.certificates.certificate import Certificate, in_words
+from r2et.certificates.certificate import Certificate, in_words, joined
 from r2et.certificates.combined import FAMILIES, Combined, combined
-from r2et.certificates.deterministic import order_radii, other_classes
+from r2et.certificates.deterministic import order_radii, other_classes, output_radii
 from r2et.certificates.dual import why_not_dual
 from r2et.certificates.exchange import refuted_at
 from r2et.certificates.first_order import estimate
+from r2et.certificates.of_contributions import Proofs, why_not_expanded, why_unproven
 from r2et.certificates.quadratic import why_not_quadratic
 from r2et.certificates.smoothing import Smoothing, count_within
 from r2et.domain import Domain, Reach, Threat, under_threat
 from r2et.enclosure.additive import why_not_additive
 from r2et.enclosure.network import Network
-from r2et.enclosure.problems import Problem, Reading, why_not
+from r2et.enclosure.problems import Problem, Reading, why_uncertified
 from r2et.enclosure.size import Size
 from r2et.errors import InputError, ModelError
-from r2et.explainers import ColumnEffects, Explainer, Gradient, SmoothGrad
+from r2et.explainers import ColumnEffects, Contributions, Explainer, Gradient, SmoothGrad
 from r2et.numerics.checks import check_inputs, check_logits
 from r2et.numerics.preflight import check_module, dtype_mismatch, measuring
-from r2et.numerics.values import check_choice, check_chunk_size, check_count, check_flag, check_kind, check_radii
+from r2et.numerics.values import (
+    check_choice,
+    check_chunk_size,
+    check_count,
+    check_flag,
+    check_kind,
+    check_positive,
+    check_radii,
+)
 from r2et.progress import progress_bar
-from r2et.scores import checked_target
+from r2et.scores import TOLERANCE, checked_target, settled, single
 
 Method = Literal[
     "auto",
@@ -54,6 +64,7 @@ def certify(
     method: Method | Smoothing = "auto",
     target: Tensor | None = None,
     prediction: bool = False,
+    tolerance: float | None = None,
     radii: Sequence[float] | None = None,
     budget: int | None = None,
     domain: Domain | None = None,
@@ -76,7 +87,9 @@ def certify(
             than two classes). What has to be asked for: `Smoothing(...)` (any model, but about a smoothed
             explanation; "smoothing" is short for its defaults) and "first-order" (an estimate).
         target: the class that is explained, int64 (N,); None = the predicted class. It is held fixed.
-        prediction: certify also that the predicted class does not change.
+        prediction: certify also that the predicted class does not change, or that the output of a model with one
+            output stays within the tolerance.
+        tolerance: of a model with one output, in its units; None = `r2et.scores.TOLERANCE`, as for attacks.
         radii: bound P@k at these radii, cheaper than a search for the radius itself where the dual bound applies,
             and mostly closer, with two classes; it is known at these radii then, and between two of them what
             holds at the next larger one. With two hidden layers the quadratic bound is asked at these radii alone,
@@ -121,6 +134,7 @@ def certify(
         method=method,
         target=target,
         prediction=prediction,
+        tolerance=tolerance,
         radii=radii,
         budget=budget,
         chunk_size=chunk_size,
@@ -138,6 +152,7 @@ def certify_within(
     method: Method | Smoothing = "auto",
     target: Tensor | None = None,
     prediction: bool = False,
+    tolerance: float | None = None,
     radii: Sequence[float] | None = None,
     budget: int | None = None,
     chunk_size: int | None = None,
@@ -153,6 +168,8 @@ def certify_within(
         check_choice("method", method, get_args(Method))
     check_chunk_size(chunk_size)
     check_flag("prediction", prediction)
+    if tolerance is not None:
+        check_positive("tolerance", tolerance)
     radii = None if radii is None else check_radii(radii)
     if budget is not None:
         check_count("budget", budget, least=0)
@@ -164,22 +181,29 @@ def certify_within(
     if name == "first-order":
         return estimate(model, x, k, reach=reach, explainer=explainer, target=target, chunk_size=chunk_size)
     if name != "smoothing":
-        with measuring(model, x):
-            return _enclosed(
-                model,
-                x,
-                k,
-                reach=reach,
-                explainer=explainer,
-                method=name,
-                target=target,
-                prediction=prediction,
-                radii=radii,
-                budget=budget,
-                chunk_size=chunk_size,
-                progress=progress,
-                points=points,
-            )
+        alike = explainer.alike(x) if type(explainer) is ColumnEffects else [(explainer, torch.arange(len(x)))]
+        parts = []
+        for part, rows in alike:
+            own = x[rows.to(x.device)]
+            with measuring(model, own):
+                certificate = _enclosed(
+                    model,
+                    own,
+                    k,
+                    reach=reach,
+                    explainer=part,
+                    method=name,
+                    target=target if target is None or len(alike) == 1 else target[rows],
+                    prediction=prediction,
+                    tolerance=tolerance,
+                    radii=radii,
+                    budget=budget,
+                    chunk_size=chunk_size,
+                    progress=progress,
+                    points=points if points is None or len(alike) == 1 else points[:, rows],
+                )
+            parts.append((certificate, rows))
+        return joined(parts)
     noise = method if isinstance(method, Smoothing) else Smoothing()
     counts = count_within(
         model,
@@ -207,26 +231,39 @@ def _enclosed(
     method: Method,
     target: Tensor | None,
     prediction: bool,
+    tolerance: float | None,
     radii: Sequence[float] | None,
     budget: int | None,
     chunk_size: int | None,
     progress: bool,
     points: Tensor | None,
 ) -> Certificate:
-    obstacle = why_not(explainer, x)
-    if obstacle is not None:
-        raise InputError(
-            f'no sound certificate for {explainer!r}: {obstacle}. method="smoothing" certifies the frequencies '
-            "of its top features under noise instead"
-        )
-    mismatch = dtype_mismatch(model, x)
-    if mismatch is not None:
-        raise InputError(mismatch)
     with torch.no_grad():
         logits = model(x)
     check_logits(logits, len(x))
+    explainer = replace(explainer, score=settled(explainer.score, logits))
+    obstacle = why_uncertified(explainer, x)
+    if obstacle is not None:
+        raise _unproven(explainer, obstacle)
+    mismatch = dtype_mismatch(model, x)
+    if mismatch is not None:
+        raise InputError(mismatch)
     target = checked_target(target, logits)
     reading = Reading.of(model, x, explainer, reach.movable)
+    if isinstance(explainer, Contributions):
+        return _of_contributions(
+            reading,
+            x,
+            k,
+            explainer=explainer,
+            reach=reach,
+            method=method,
+            target=target,
+            prediction=prediction,
+            radii=radii,
+            chunk_size=chunk_size,
+            progress=progress,
+        )
     not_additive = why_not_additive(reading.network, reading.explainer, logits.shape[1])
     family, reasons = _choose(reading.network, method, not_additive)
     Size.of(reading.network, reading.explainer, k, additive=family == "additive").check()
@@ -252,7 +289,7 @@ def _enclosed(
             if explainer.score == "margin":
                 own = torch.minimum(own, _runner_up_radius(problem).unsqueeze(1))
             if prediction:
-                held.append(_prediction_radius(problem))
+                held.append(_prediction_radius(problem, TOLERANCE if tolerance is None else float(tolerance)))
                 own = torch.minimum(own, held[-1].unsqueeze(1))
             limits.append(own)
             tops.append(problem.pairs.top)
@@ -267,6 +304,67 @@ def _enclosed(
         reasons=reasons,
         top=torch.cat(tops),
         details={"prediction": torch.cat(held)} if prediction else {},
+    )
+
+
+def _of_contributions(
+    reading: Reading,
+    x: Tensor,
+    k: int,
+    *,
+    explainer: Contributions,
+    reach: Reach,
+    method: Method,
+    target: Tensor,
+    prediction: bool,
+    radii: Sequence[float] | None,
+    chunk_size: int | None,
+    progress: bool,
+) -> Certificate:
+    """Lists by contributions: exact for sums over columns, else sets of columns to second order."""
+    network, classes = reading.network, len(reading.network.logits.bias)
+    obstacle = why_unproven(network, explainer, classes)
+    if obstacle is not None:
+        raise _unproven(explainer, obstacle)
+    not_additive = why_not_additive(network, explainer, classes)
+    family, reasons = _choose(network, method, not_additive)
+    expanded = why_not_expanded(network)
+    if family != "additive" and (expanded is not None or method not in ("auto", family, "quadratic")):
+        raise InputError(
+            f'method="{method}" does not apply to contributions: '
+            f'{expanded or "their sums over sets of columns are expanded"}; use "auto" or "quadratic"'
+        )
+    Size.of(network, explainer, k, additive=family == "additive").check()
+    proofs = Proofs(reading, k, additive=family == "additive", radii=radii)
+    parts, held = [], []
+    with progress_bar("certify", len(x), progress) as advance, torch.no_grad():
+        for part in proofs.chunks(x, target, chunk_size):
+            if prediction:
+                flat = x[part.rows].detach().double().flatten(1)
+                above = other_classes(part.logits.argmax(1), classes)
+                held.append(order_radii(network, flat, part.logits, above))
+            parts.append(part)
+            advance(len(part.limits))
+    limits = torch.cat([part.limits for part in parts])
+    if prediction:
+        limits = torch.minimum(limits, torch.cat(held).unsqueeze(1))
+    return Certificate(
+        limits=limits,
+        method=family if method == "auto" else method,
+        methods=(family if family == "additive" else "quadratic",),
+        explanation=_explained_by(explainer),
+        assumptions=_assumptions(explainer, reach, prediction=prediction),
+        reasons=reasons,
+        top=torch.cat([part.top for part in parts]),
+        lengths=torch.cat([part.lengths for part in parts]) if explainer.positive else None,
+        details={"prediction": torch.cat(held)} if prediction else {},
+    )
+
+
+def _unproven(explainer: Explainer, why: str) -> InputError:
+    return InputError(
+        f'no sound certificate for {explainer!r}: {why}. method="smoothing" certifies the frequencies '
+        "of its top features under noise instead"
     )
 
 
@@ -289,14 +387,16 @@ class _Limits:
 def _runner_up_radius(problem: Problem) -> Tensor:
     """The margin is against one class: its gradient jumps where another one becomes the runner-up, (N,)."""
     classes = problem.logits.shape[1]
-    if classes == 2:
+    if classes <= 2:
         return torch.full_like(problem.logits[:, 0], torch.inf)
     above = other_classes(problem.runner_up, classes, leave=problem.target)
     return order_radii(problem.attributions.network, problem.attributions.x, problem.logits, above)
 
 
-def _prediction_radius(problem: Problem) -> Tensor:
-    """The radius inside which the predicted class stays, (N,)."""
+def _prediction_radius(problem: Problem, tolerance: float) -> Tensor:
+    """The radius inside which the predicted class stays, or a single output within the tolerance, (N,)."""
+    if single(problem.logits):
+        return output_radii(problem.attributions.network, problem.attributions.x, problem.logits, tolerance)
     above = other_classes(problem.logits.argmax(1), problem.logits.shape[1])
     return order_radii(problem.attributions.network, problem.attributions.x, problem.logits, above)
 
@@ -339,12 +439,21 @@ def _explained_by(explainer: Explainer) -> str:
     order = "signed value" if explainer.reduce == "signed" else "magnitude"
     if isinstance(explainer, ColumnEffects):
         return f"the effects of {len(explainer.columns)} columns on the {explainer.score}, by {order}"
+    if isinstance(explainer, Contributions):
+        order = "signed value, positive ones alone" if explainer.positive else order
+        return (
+            f"the contributions of {len(explainer.columns)} columns to the {explainer.score}, beside a background "
+            f"of {len(explainer.background)} rows (sha256 {explainer.background.sha256[:8]}), by {order}"
+            + (f", without {', '.join(explainer.exclude)}" if explainer.exclude else "")
+        )
     same = " (the log-odds rank in the same way)" if explainer.score == "probability" else ""
     return f"the {name} of the {explainer.score}{same}, by {order}"
 
 
 def _assumptions(explainer: Explainer, reach: Reach, *, prediction: bool) -> tuple[str, ...]:
-    assumptions = [in_words(reach), "the explained class is held fixed at that of the clean input"]
+    assumptions = [in_words(reach)]
+    if explainer.score != "output":
+        assumptions.append("the explained class is held fixed at that of the clean input")
     if not prediction:
         assumptions.append("the prediction itself may change inside the radius: prediction=True certifies it too")
     assumptions.append("float64 with bounds inflated by 1e-9; rounding is not directed")

@@ -1,5 +1,7 @@
 """The integral certificate of smooth networks: sound, for any depth (Prop. 4.5, corrected)."""
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -7,7 +9,7 @@ from r2et.certificates.integral import alone_radii, crossing, integral_radii
 from r2et.enclosure.attributions import Attributions
 from r2et.enclosure.ball import march
 from r2et.enclosure.feature_pairs import TIE, FeaturePairs, first_order_radii
-from r2et.enclosure.head import combination
+from r2et.enclosure.head import Head, combination
 from r2et.enclosure.network import Network
 
 #: functionals that are looked at again, how many steps, and to how many times the first radius
@@ -85,6 +87,21 @@ def _nearest(first: Tensor) -> Tensor:
     return torch.where(usable.isfinite(), usable, 1.0).clamp_max(FARTHEST)
 
 
+def output_radii(network: Network, x: Tensor, logits: Tensor, tolerance: float) -> Tensor:
+    """The radius to which a single output certainly stays within a tolerance of what it is, (N,).
+
+    Args:
+        network: of one output.
+        x: (N, n), float64.
+        logits: at x, (N, 1).
+        tolerance: above 0.
+    """
+    both = logits.new_tensor([[1.0], [-1.0]]).expand(len(x), 2, 1)
+    # what has to stay positive is tolerance -+ (output - output at x): it moves as the output does
+    head = combination(network, logits, both)
+    return _positive_radii(network, x, replace(head, outputs=torch.full_like(head.outputs, tolerance)), both)
+
+
 def order_radii(network: Network, x: Tensor, logits: Tensor, above: Tensor) -> Tensor:
     """The radius to which one class certainly stays above others, (N,).
 
@@ -94,7 +111,11 @@ def order_radii(network: Network, x: Tensor, logits: Tensor, above: Tensor) -> T
         logits: at x, (N, C).
         above: rows of combinations of logits that are to stay positive, (N, rows, C).
     """
-    head = combination(network, logits, above)
+    return _positive_radii(network, x, combination(network, logits, above), above)
+
+
+def _positive_radii(network: Network, x: Tensor, head: Head, above: Tensor) -> Tensor:
+    """The radius to which outputs of a linear head, combinations (N, rows, C), stay positive, (N,)."""
     start = next(march(network, x, head, x.new_zeros(len(x), 1)))
     times = grid(head.outputs / start.heights)
     balls = list(march(network, x, head, times))

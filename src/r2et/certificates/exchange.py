@@ -18,7 +18,7 @@ from r2et.domain import Reach
 from r2et.enclosure.feature_pairs import FeaturePairs, first_order_radii
 from r2et.enclosure.problems import Problem, Reading, why_not
 from r2et.enclosure.ranges import INFLATION
-from r2et.explainers import Explainer, GradientTimesInput
+from r2et.explainers import ColumnEffects, Explainer, GradientTimesInput
 from r2et.scores import predicted_class
 
 #: functionals per input and radius whose smallest place is looked for, and the steps of ascent towards it
@@ -118,7 +118,7 @@ def places_to_start(
         explainer: of the list.
         radii: of the balls.
     """
-    if why_not(explainer, x) is not None:
+    if why_not(explainer, x) is not None or _misses(explainer, x):
         return None
     reading = Reading.of(model, x, explainer, reach.movable)
     if why_not_dual(reading.network, reading.explainer) is not None:
@@ -130,6 +130,11 @@ def places_to_start(
         target = predicted_class(model(x))
         parts = [_around(problem, radii) for problem in reading.problems(x, target, k, None)]
     return x.unsqueeze(1) + torch.cat(parts).reshape(len(x), -1, *x.shape[1:])
+
+
+def _misses(explainer: Explainer, x: Tensor) -> bool:
+    """Whether numbers are missing, in which rows are certified apart from each other."""
+    return isinstance(explainer, ColumnEffects) and bool(explainer.columns.missing_in(x).any())
 
 
 def _around(problem: Problem, radii: Sequence[float]) -> Tensor:

@@ -82,11 +82,22 @@ class Lists:
         nothing = torch.zeros(0, dtype=torch.int64, device=self.member.device)
         return Moves(self.member[:, :0], self._still(nothing), ())
 
-    def moves(self, table: Tables, x: Tensor, owner: Tensor) -> Moves:
-        """What may happen to them: features x (N, m) of a table move, of which each is that of a column (m,)."""
+    def moves(self, table: Tables, x: Tensor, owner: Tensor, beside: Tensor | None = None) -> Moves:
+        """What may happen to them: features x (N, m) of a table move, of which each is that of a column (m,).
+
+        Args:
+            table: of the functions of features.
+            x: (N, m).
+            owner: (m,).
+            beside: what the rest of a column adds to them, (N, m); None = nothing. Only of lists by value.
+        """
         kind, member, worth = self.kind[:, owner], self.member[:, owner], self.worth[:, owner]
         worth = torch.where(member, worth, -worth)
-        sides = (Passages.of(table, x, kind, worth), Passages.of(table.mirrored, -x, kind, worth))
+        shift = None if beside is None else torch.where(kind == MINUS, -beside, beside)
+        sides = (
+            Passages.of(table, x, kind, worth, shift),
+            Passages.of(table.mirrored, -x, kind, worth, shift),
+        )
         return Moves(member, self._still(owner), sides)
 
     def thresholds(self) -> tuple[Tensor, Tensor]:

@@ -13,8 +13,6 @@ from r2et.tables.encoding import Encoding
 if TYPE_CHECKING:
     from typing import Self
 
-    from numpy.typing import NDArray
-
 
 class SavedEstimator(ABC):
     """An estimator whose columns become the inputs of a network, which is what is attacked and certified.
@@ -23,14 +21,12 @@ class SavedEstimator(ABC):
 
     Attributes:
         model_: the network, (N, n) to logits (N, C).
-        classes_: the labels, in the order of the logits.
         k_: how many features an explanation names.
         encoding_: how columns become the n features.
         domain_: the values that the features can take.
     """
 
     model_: nn.Module
-    classes_: "NDArray[Any]"
     k_: int
     encoding_: Encoding
     domain_: Domain
@@ -38,6 +34,14 @@ class SavedEstimator(ABC):
     @abstractmethod
     def encode(self, X: Any) -> Tensor:  # noqa: N803 - scikit-learn calls a table X
         """Rows of a table as inputs of the network (N, n)."""
+
+    @abstractmethod
+    def target_numbers(self, y: Any) -> Tensor:
+        """What is true of N rows as the network is judged by it: class numbers, int64 (N,), or numbers (N,)."""
+
+    @abstractmethod
+    def target_options(self) -> dict[str, Any]:
+        """What an audit has to know about what is predicted: options of `r2et.audit`, such as class_names."""
 
     @classmethod
     @abstractmethod

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from r2et import __version__
-from r2et.cli import attack, audit, certify, data, demo, train
+from r2et.cli import attack, audit, certify, check, data, demo, reasons, train
 from r2et.cli.listing import ListingCommand
 from r2et.errors import InputError, in_words, shortened
 from r2et.numerics.values import quoted
@@ -32,6 +32,7 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="List and fetch data sets.", no_args_is_help=True)
 app.command("demo")(demo.demo)
+app.command("check")(check.check)
 app.add_typer(data_app, name="data")
 data_app.command("list")(data.data_list)
 data_app.command("fetch")(data.data_fetch)
@@ -40,6 +41,7 @@ for _name, _command in (
     ("attack", attack.attack),
     ("audit", audit.audit),
     ("certify", certify.certify),
+    ("reasons", reasons.reasons),
 ):
     app.command(_name, cls=ListingCommand)(_command)
 

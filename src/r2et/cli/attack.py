@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from r2et.cli.common import Limit, ThreatOption, interactive, print_json, print_table
-from r2et.cli.subject import SubjectOptions, takes_subject
+from r2et.cli.common import Limit, PlausibleOption, ThreatOption, interactive, print_json, print_table
+from r2et.cli.subject import SubjectOptions, in_plausible_units, takes_subject
 from r2et.errors import InputError
 from r2et.files.writing import check_writable, writing
 from r2et.foreign import is_code
@@ -39,6 +39,7 @@ def attack(
     weighting: Annotated[str, typer.Option(help="Of constrained: none, fixed, gda, hedge or qp.")] = "qp",
     limit: Limit = 1000,
     threat: ThreatOption = None,
+    plausible: PlausibleOption = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write perturbed inputs and explanations (.npz).")
     ] = None,
@@ -64,10 +65,13 @@ def attack(
     if output is not None:
         check_writable(output)
     subject = options.subject(limit)
+    subject = in_plausible_units(subject, plausible)
+    if plausible is not None and radius is None:
+        radius = 1.0
     named = chosen_threat(cast("Threat | None", threat), subject.domain)
     model, x, y = subject.model, subject.x, subject.y
     k = subject.k if options.k is None else options.k
-    several = len(y.unique()) > 1
+    several, quality = len(y.unique()) > 1, "auc" if subject.outcome is None else "r2"
     radius = float(subject.preset.get("radius", 1.0)) if radius is None else radius
     shared: dict[str, Any] = {
         "k": k,
@@ -75,6 +79,7 @@ def attack(
         "norm": norm,
         "keep": keep,
         "explainer": subject.explainer_under(named),
+        "tolerance": subject.tolerance,
     }
 
     def build(short: str, **changes: Any) -> "Attack":
@@ -84,6 +89,8 @@ def attack(
     chosen = _those_that_can(build, fast) if name == "all" else {name: build(name)}
     summaries: list[dict[str, Any]] = []
     arrays: dict[str, Any] = {"x": x.numpy(), "y": y.numpy()}
+    if subject.scale is not None:
+        arrays["scale"] = subject.scale.numpy()
     for short, member in chosen.items():
         started = time.perf_counter()
         result = member(
@@ -109,9 +116,9 @@ def attack(
                 "displaced": float(metrics.displaced(result, k).mean()),
                 "sensitivity": metrics.sensitivity(result),
                 "distance": float(result.distance.mean()),
-                # an AUC needs both classes
-                "clean_auc": metrics.auc(model, x, y) if several else None,
-                "adversarial_auc": metrics.adversarial_auc(model, result, y) if several else None,
+                # an AUC needs both classes, an R2 numbers that differ
+                f"clean_{quality}": metrics.quality(model, x, y) if several else None,
+                f"adversarial_{quality}": metrics.quality(model, result.x, y) if several else None,
                 "seconds": time.perf_counter() - started,
             }
         )

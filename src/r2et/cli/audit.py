@@ -1,20 +1,25 @@
 """`r2et audit`."""
 
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from r2et.cli.common import Limit, ThreatOption, interactive, parse_radii, print_json, print_table
-from r2et.cli.subject import SubjectOptions, takes_subject
+from r2et.cli.common import Limit, PlausibleOption, ThreatOption, interactive, parse_radii, print_json, print_table
+from r2et.cli.subject import SubjectOptions, in_plausible_units, takes_subject
 from r2et.errors import InputError
 from r2et.files.writing import check_writable
+from r2et.numerics.rounding import one_digit
 from r2et.numerics.values import check_choice
 
 if TYPE_CHECKING:
     from r2et.auditing import Audit, Subject
     from r2et.predictors import OpenedModel
+
+#: in multiples of plausible change
+PLAUSIBLE_RADII = (1.0, 2.0, 5.0)
 
 
 @takes_subject
@@ -43,6 +48,7 @@ def audit(
         ),
     ] = None,
     threat: ThreatOption = None,
+    plausible: PlausibleOption = None,
     limit: Limit = 1000,
 ) -> None:
     """Measure and attack a model's explanations, and say what was found.
@@ -54,12 +60,13 @@ def audit(
 
     Example: r2et audit shop.models:make --weights net.safetensors --data people.csv --target bought
     """
-    budgets = None if radii is None else parse_radii(radii)
+    budgets = parse_radii(radii) if radii is not None else None if plausible is None else PLAUSIBLE_RADII
     check_choice("budget", budget, ("fast", "standard", "thorough"))
     if report is not None:
         check_writable(report)
     others = _others(options, compare, compare_weights)
     subjects = _with_own_names(options.subjects(limit, *others), options.model, compare)
+    subjects = [in_plausible_units(subject, plausible) for subject in subjects]
     settings = {"steps": steps, "budget": budget, "attacks": attack, "threat": threat, "seed": options.seed}
     audits, interrupted = _audits(subjects, options, budgets, settings)
     if report is not None:
@@ -136,10 +143,21 @@ def _with_own_names(subjects: "list[Subject]", *sources: str | None) -> "list[Su
 
 
 def _show(subject: "Subject", finding: "Audit", *, several: bool) -> None:
+    from r2et.auditing.provenance import in_short
+
     if several:
         typer.echo(f"--- {subject.name} " + "-" * max(0, 75 - len(subject.name)))
     typer.echo(finding.summary())
-    typer.echo(f"\n{subject.data}: {subject.rows}\n")
+    typer.echo("\n" + textwrap.fill(in_short(finding.provenance()), 80) + "\n")
+
+
+def _quality(finding: "Audit") -> tuple[list[str], list[str]]:
+    """What two figures of how well a model predicts are called, and the figures."""
+    if finding.outcome is None:
+        return ["accuracy", "AUC"], [f"{finding.accuracy:.4f}", f"{finding.auc:.4f}"]
+    from r2et.auditing.inputs import number_as_text
+
+    return ["R2", "mean error"], [f"{finding.r2:.4f}", number_as_text(finding.mae)]
 
 
 def _print_comparison(audits: "dict[str, Audit]") -> None:
@@ -147,17 +165,16 @@ def _print_comparison(audits: "dict[str, Audit]") -> None:
         name: [row for row in finding.attacks if row.attack == "WorstCase"] for name, finding in audits.items()
     }
     first = next(iter(audits.values()))
-    columns = ["model", "accuracy", "AUC", *(f"P@{first.k} at {row.radius:g}" for row in worst[first.name])]
+    columns = ["model", *_quality(first)[0], *(f"P@{first.k} at {row.radius:g}" for row in worst[first.name])]
     rows = [
         [
             name,
-            f"{finding.accuracy:.4f}",
-            f"{finding.auc:.4f}",
-            *(f"{100 * row.precision:.1f}" for row in worst[name]),
+            *_quality(finding)[1],
+            *(one_digit(row.precision) for row in worst[name]),
         ]
         for name, finding in audits.items()
     ]
-    chance = f"{100 * first.individuality.chance:.1f}"
+    chance = one_digit(first.individuality.chance)
     rows.append(["by chance", "", "", *[chance] * len(worst[first.name])])
     print_table("Under the worst case found", columns, rows)
     columns = ["model", "two share", *(f"kappa at {row.radius:g}" for row in worst[first.name])]
@@ -168,7 +185,7 @@ def _print_comparison(audits: "dict[str, Audit]") -> None:
 def _individuality(finding: "Audit", radii: int) -> list[str]:
     """What two lists share, and kappa at each radius."""
     lists = finding.individuality
-    shared = f"{100 * lists.overlap:.1f}" if lists.comparable else "-"
+    shared = one_digit(lists.overlap) if lists.comparable else "-"
     if not finding.kappas:
         return [shared, *["one list" if lists.comparable else "-"] * radii]
     return [

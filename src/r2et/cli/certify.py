@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from r2et.cli.common import Limit, ThreatOption, interactive, parse_radii, print_json, print_table
-from r2et.cli.subject import SubjectOptions, takes_subject
+from r2et.cli.common import Limit, PlausibleOption, ThreatOption, interactive, parse_radii, print_json, print_table
+from r2et.cli.subject import SubjectOptions, in_plausible_units, takes_subject
 from r2et.errors import InputError
 from r2et.files.writing import check_writable, write_text
 from r2et.numerics.values import check_choice
@@ -29,9 +29,14 @@ def certify(
         ),
     ] = "auto",
     prediction: Annotated[
-        bool, typer.Option("--prediction", help="Certify also that the predicted class stays.")
+        bool,
+        typer.Option(
+            "--prediction",
+            help="Certify also that the prediction stays: the class, or a number up to a tolerance.",
+        ),
     ] = False,
     threat: ThreatOption = None,
+    plausible: PlausibleOption = None,
     radii: Annotated[str, typer.Option(help="Radii for the certified P@k, comma separated.")] = "0.03,0.1,0.3,1.0",
     bracket: Annotated[
         bool,
@@ -62,7 +67,7 @@ def certify(
     """
     import r2et
     from r2et.domain import chosen_threat
-    from r2et.enclosure.problems import why_not
+    from r2et.enclosure.problems import why_uncertified
 
     wanted = parse_radii(radii)
     check_choice("budget", budget, ("fast", "standard", "thorough"))
@@ -74,11 +79,12 @@ def certify(
         check_writable(output)
     noise = r2et.certificates.Smoothing(sigma=sigma, samples=samples, alpha=alpha, seed=options.seed)
     subject = options.subject(limit)
+    subject = in_plausible_units(subject, plausible)
     model, x = subject.model, subject.x
     named = chosen_threat(cast("Threat | None", threat), subject.domain)
     # where the effects of columns are not enclosed, the gradient over encoded features is
     explainer = subject.explainer_under(named)
-    if why_not(explainer, x) is not None:
+    if why_uncertified(explainer, x) is not None:
         explainer = subject.explainer_under("paper")
     certificate = r2et.certify(
         model,
@@ -87,6 +93,7 @@ def certify(
         explainer=explainer,
         method=noise if method == "smoothing" else method,  # type: ignore[arg-type]  # it checks
         prediction=prediction,
+        tolerance=subject.tolerance,
         domain=subject.domain,
         threat=named,
         progress=interactive(options.as_json),
@@ -94,7 +101,9 @@ def certify(
     smallest = both = None
     # an estimate is no end of a bracket
     if bracket and certificate.sound:
-        worst = r2et.attacks.WorstCase(k=certificate.k, radius=max(wanted), budget=cast("Budget", budget))
+        worst = r2et.attacks.WorstCase(
+            k=certificate.k, radius=max(wanted), budget=cast("Budget", budget), tolerance=subject.tolerance
+        )
         both = r2et.bracket(
             model,
             x,
@@ -111,7 +120,11 @@ def certify(
         )
     if bracket:
         flip = r2et.attacks.MinimalFlip(
-            k=certificate.k, radius=_farthest(certificate), explainer=explainer, keep="any" if free else "best"
+            k=certificate.k,
+            radius=_farthest(certificate),
+            explainer=explainer,
+            keep="any" if free else "best",
+            tolerance=subject.tolerance,
         )
         flips = flip(
             model,

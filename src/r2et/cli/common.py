@@ -5,6 +5,7 @@ import os
 import re
 import stat
 import sys
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,10 +15,11 @@ from r2et.errors import InputError, in_words
 from r2et.numerics.values import check_choice, check_positive, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from r2et.data import Dataset
     from r2et.domain import Threat
+    from r2et.tables import Hints
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
@@ -50,9 +52,65 @@ ThreatOption = Annotated[
         "the data tell what exists, else paper.",
     ),
 ]
+PlausibleOption = Annotated[
+    str | None,
+    typer.Option(
+        "--plausible",
+        help="Count radii in plausible changes of numbers: age=1,income=2% (of the column's median magnitude), "
+        "the others as the data propose; or auto, all as proposed.",
+    ),
+]
 Target = Annotated[
     str | None,
     typer.Option(help="Column of the file to predict; of a data set with several labels, which."),
+]
+_WRITTEN = "How the file is written (recognised by default, and said)"
+Separator = Annotated[
+    str | None,
+    typer.Option(
+        "--sep", help="Between values: comma, semicolon, tab, pipe or a character.", rich_help_panel=_WRITTEN
+    ),
+]
+Decimal = Annotated[str | None, typer.Option(help="Decimal mark of numbers: . or ,", rich_help_panel=_WRITTEN)]
+Thousands = Annotated[
+    str | None,
+    typer.Option(help="Mark between thousands: . , ' space or none.", rich_help_panel=_WRITTEN),
+]
+Encoding = Annotated[
+    str | None, typer.Option(help="Of the text: utf-8, cp1252 and so on.", rich_help_panel=_WRITTEN)
+]
+Dates = Annotated[
+    list[str] | None,
+    typer.Option(help="How a column writes dates: --dates joined=%d.%m.%Y, or =ISO.", rich_help_panel=_WRITTEN),
+]
+MissingMarks = Annotated[
+    str | None,
+    typer.Option(
+        "--missing", help="Further texts that stand for a missing value: none,99.", rich_help_panel=_WRITTEN
+    ),
+]
+FILE_PANEL = "A file of your own"
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        help="Columns to use, whatever the check says of them: a,b,c; all others by default.",
+        rich_help_panel=FILE_PANEL,
+    ),
+]
+Drop = Annotated[str | None, typer.Option(help="Columns to leave out: id,name.", rich_help_panel=FILE_PANEL)]
+Keep = Annotated[
+    str | None,
+    typer.Option(help="Columns to use although the check leaves them out: a,b.", rich_help_panel=FILE_PANEL),
+]
+Categorical = Annotated[
+    str | None,
+    typer.Option(help="Columns of numbers that are categories: zip,code.", rich_help_panel=FILE_PANEL),
+]
+Regression = Annotated[
+    bool,
+    typer.Option(
+        "--regression", help="The target is a number that is predicted, not a class.", rich_help_panel=FILE_PANEL
+    ),
 ]
 DataOptions = Annotated[
     list[str] | None,
@@ -113,6 +171,62 @@ def split_names(option: str, text: str) -> list[str]:
     if not all(names):
         raise InputError(f"{option} takes names separated by commas, got {text!r}")
     return names
+
+
+@dataclass(frozen=True)
+class ReadingOptions:
+    """What was said on the command line about how a file is written, and about its columns."""
+
+    sep: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    encoding: str | None = None
+    dates: list[str] | None = None
+    missing: str | None = None
+    drop: str | None = None
+
+    def refuse(self, why: str) -> None:
+        """Raise if one was given where it would be ignored in silence."""
+        for entry in fields(self):
+            if getattr(self, entry.name):
+                raise InputError(f"--{entry.name} {why}")
+
+    def hints(self) -> "Hints":
+        """About the text."""
+        from r2et.tables import Hints
+
+        return Hints(
+            separator=self.sep,
+            decimal=self.decimal,
+            thousands=self.thousands,
+            encoding=self.encoding,
+            dates=parse_dates(self.dates or []) or None,
+            missing=None if self.missing is None else tuple(self.missing.split(",")),
+        )
+
+    def dropped(self) -> list[str]:
+        """Columns that are left out."""
+        return [] if self.drop is None else split_names("--drop", self.drop)
+
+
+def parse_dates(texts: list[str]) -> dict[str, str]:
+    """`["joined=%d.%m.%Y,left=ISO"]` as `{"joined": "%d.%m.%Y", "left": "ISO"}`."""
+    dates: dict[str, str] = {}
+    # a format may hold commas: "%b %d, %Y"
+    for pair in (pair for text in texts for pair in re.split(r",(?=[^,=]+=)", text)):
+        name, equals, written = pair.partition("=")
+        if not equals or not name.strip() or not written.strip():
+            raise InputError(f"--dates takes column=format, such as joined=%d.%m.%Y; got {quoted(pair)}")
+        if name.strip() in dates:
+            raise InputError(f"--dates gives {name.strip()!r} twice")
+        dates[name.strip()] = written.strip()
+    return dates
+
+
+def print_notes(source: str, notes: "Iterable[str]") -> None:
+    """What a person should know about a file or a model, on standard error."""
+    for note in notes:
+        typer.echo(f"note: {source}: {note}", err=True)
 
 
 def check_folder(folder: Path) -> None:

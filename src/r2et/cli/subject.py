@@ -10,7 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from r2et.cli.common import AsJson, DataOptions, Seed, parse_options, split_names
+from r2et.cli.common import (
+    AsJson,
+    DataOptions,
+    Dates,
+    Decimal,
+    Drop,
+    Encoding,
+    MissingMarks,
+    ReadingOptions,
+    Seed,
+    Separator,
+    Thousands,
+    parse_options,
+    print_notes,
+    split_names,
+)
 from r2et.errors import InputError, ModelError, in_words
 from r2et.foreign import is_code
 from r2et.numerics.values import quoted
@@ -31,7 +46,7 @@ class SubjectOptions:
     model: Annotated[
         str,
         typer.Argument(
-            help="A folder of `r2et train` or StableClassifier.save, a torch.export program (.pt2), or "
+            help="A folder of `r2et train` or of save() of an estimator, a torch.export program (.pt2), or "
             "package.module:factory, which imports and runs that code."
         ),
     ]
@@ -57,6 +72,13 @@ class SubjectOptions:
         str | None,
         typer.Option(help="Columns of the file in the order of the training: a,b,c.", rich_help_panel=_PANEL),
     ] = None
+    drop: Drop = None
+    sep: Separator = None
+    decimal: Decimal = None
+    thousands: Thousands = None
+    encoding: Encoding = None
+    dates: Dates = None
+    missing: MissingMarks = None
     classes: Annotated[
         str | None,
         typer.Option(
@@ -90,6 +112,11 @@ class SubjectOptions:
     seed: Seed = 0
     as_json: AsJson = False
 
+    @property
+    def reading(self) -> ReadingOptions:
+        """What was said about how the file is written."""
+        return ReadingOptions(**{entry.name: getattr(self, entry.name) for entry in fields(ReadingOptions)})
+
     def open_model(self) -> "OpenedModel":
         """The model alone."""
         from r2et.predictors import open_model
@@ -100,18 +127,19 @@ class SubjectOptions:
 
     def subjects(self, limit: int, *others: "OpenedModel") -> "list[Subject]":
         """The model, and others to compare it with, on the same rows."""
-        from r2et.explainers import EXPLAINERS, ColumnEffects
+        from r2et.explainers import EXPLAINERS, ByColumns
 
         if self.explainer is not None:
             # before anything is read: a wrong name is told at once
-            by_columns = EXPLAINERS.find(self.explainer).thing is ColumnEffects
+            kind = EXPLAINERS.find(self.explainer).thing
+            by_columns = issubclass(kind, ByColumns)
             if not by_columns:
                 EXPLAINERS.create(self.explainer)
         subjects = self._subjects(limit, *others)
         if self.explainer is None:
             return subjects
         if by_columns:
-            return [replace(subject, explainer=_of_columns(subject)) for subject in subjects]
+            return [replace(subject, explainer=_of_columns(subject, kind)) for subject in subjects]
         return [
             replace(subject, explainer=EXPLAINERS.create(self.explainer, inputs=subject.explainer.inputs))
             for subject in subjects
@@ -130,6 +158,7 @@ class SubjectOptions:
             for name, value in (("--columns", self.columns), ("--classes", self.classes)):
                 if value is not None:
                     raise InputError(f"{name} is for a file of your own: add --data file.csv --target column")
+            self.reading.refuse("is for a file of your own: add --data file.csv --target column")
             if self.data is None and models[0].origin is not None:
                 raise InputError(
                     f"{self.model!r} was trained on a file of your own: add --data file.csv, its target is "
@@ -141,15 +170,23 @@ class SubjectOptions:
             ]
         if options:
             raise InputError("--option is for the data sets of `r2et data list`, not for a file")
-        recorded = next((opened.origin.target for opened in models if opened.origin is not None), None)
+        origins = [opened.origin for opened in models if opened.origin is not None]
+        target = self.target or (origins[0].target if origins else None)
         columns = None if self.columns is None else split_names("--columns", self.columns)
-        table = tables.read_table(self.data, self.target or recorded, columns)
+        table = tables.read_table(
+            self.data,
+            target,
+            columns,
+            drop=self.reading.dropped(),
+            like=next((origin.format for origin in origins if origin.format is not None), None),
+            hints=self.reading.hints(),
+        )
+        print_notes(table.path.name, table.said)
         classes = None if self.classes is None else split_names("--classes", self.classes)
         rows, which = choose_rows(table, models, limit=limit, seed=self.seed, every=self.all_rows)
         subjects = [from_table(opened, table, rows, classes=classes, which=which) for opened in models]
         for subject in subjects:
-            for note in subject.notes:
-                typer.echo(f"note: {subject.name}: {note}", err=True)
+            print_notes(subject.name, [note for note in subject.notes if note not in table.said])
         return subjects
 
     def subject(self, limit: int) -> "Subject":
@@ -157,16 +194,33 @@ class SubjectOptions:
         return self.subjects(limit)[0]
 
 
-def _of_columns(subject: "Subject") -> "Explainer":
-    """The effects of the columns of a subject's table."""
-    from r2et.explainers import ColumnEffects
+def in_plausible_units(subject: "Subject", plausible: str | None) -> "Subject":
+    """The subject with radii in the units of --plausible, which are said; as it is without the option."""
+    if plausible is None:
+        return subject
+    counted = subject.in_plausible_units(plausible)
+    typer.echo(f"note: {subject.name}: {counted.notes[-1]}", err=True)
+    return counted
 
+
+def _of_columns(subject: "Subject", kind: "type[Explainer]") -> "Explainer":
+    """An explainer of the columns of a subject's table."""
+    from r2et.explainers import ColumnEffects, Contributions
+
+    name = "contributions" if kind is Contributions else "column-effects"
     if subject.columns is None:
         raise InputError(
-            f"{subject.data!r} does not say which features make up its columns: column-effects explains built-in "
-            "tables and what a StableClassifier encodes"
+            f"{subject.data!r} does not say which features make up its columns: {name} explains built-in "
+            "tables and what an estimator of r2et encodes"
         )
-    return ColumnEffects(columns=subject.columns)
+    if kind is not Contributions:
+        return ColumnEffects(columns=subject.columns)
+    if subject.background is None:
+        raise InputError(
+            f"contributions are measured against a background, and {subject.name!r} has none: a StableClassifier "
+            "has one. In Python: Contributions(columns=columns, background=Background.from_rows(x, columns))"
+        )
+    return Contributions(columns=subject.columns, background=subject.background)
 
 
 def _foreign(error: BaseException, texts: Iterable[object]) -> str | None:

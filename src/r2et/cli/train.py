@@ -6,11 +6,24 @@ from typing import Annotated, Any
 import typer
 
 from r2et.cli.common import (
+    FILE_PANEL,
     AsJson,
+    Categorical,
+    Columns,
     DataOptions,
+    Dates,
+    Decimal,
+    Drop,
+    Encoding,
+    Keep,
+    MissingMarks,
     Output,
+    ReadingOptions,
+    Regression,
     Seed,
+    Separator,
     Target,
+    Thousands,
     check_folder,
     interactive,
     load_data,
@@ -21,7 +34,7 @@ from r2et.cli.common import (
 from r2et.cli.train_table import DataSetOnly, TableOptions, train_table
 from r2et.errors import InputError
 
-_FILE, _SET = "A file of your own", "A data set of r2et data list"
+_SET = "A data set of r2et data list"
 
 
 def train(
@@ -31,8 +44,12 @@ def train(
     ] = "breast-cancer",
     target: Target = None,
     method: Annotated[
-        str, typer.Option(help="Training method, or an objective, package.module:Class, which is imported.")
-    ] = "r2et-sf",
+        str,
+        typer.Option(
+            help="Training method, or an objective, package.module:Class, which is imported; auto is r2et-sf, and "
+            "vanilla for an additive network."
+        ),
+    ] = "auto",
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="Hyper-parameter of the method, e.g. --set gap=0.1.")
     ] = None,
@@ -51,17 +68,29 @@ def train(
     patience: Annotated[
         int | None, typer.Option(help="Stop after so many epochs without a lower validation loss.")
     ] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="Columns to use: a,b,c; all by default.", rich_help_panel=_FILE)
-    ] = None,
-    categorical: Annotated[
+    columns: Columns = None,
+    keep: Keep = None,
+    categorical: Categorical = None,
+    drop: Drop = None,
+    sep: Separator = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    encoding: Encoding = None,
+    dates: Dates = None,
+    missing: MissingMarks = None,
+    network: Annotated[
         str | None,
-        typer.Option(help="Columns of numbers that are categories: zip,code.", rich_help_panel=_FILE),
+        typer.Option(
+            help="mlp, or additive: a function of its own for each column, of which it is known exactly how far "
+            "reasons hold. By default mlp.",
+            rich_help_panel=FILE_PANEL,
+        ),
     ] = None,
     test_fraction: Annotated[
         float,
-        typer.Option(help="Share of the rows that is kept from training, for audits.", rich_help_panel=_FILE),
+        typer.Option(help="Share of the rows that is kept from training, for audits.", rich_help_panel=FILE_PANEL),
     ] = 0.2,
+    regression: Regression = False,
     preset: Annotated[
         str,
         typer.Option(
@@ -90,33 +119,46 @@ def train(
 ) -> None:
     """Train a model by one of the paper's methods and save it.
 
-    On a CSV or Parquet file of your own a StableClassifier is fitted: it encodes columns of numbers and text, and
-    searches the weights of the method unless --set gives them. On a data set of r2et, architecture, explanation,
+    On a CSV or Parquet file of your own a StableClassifier (with --regression a StableRegressor) is fitted: it
+    encodes columns of numbers and text, and searches the weights of the method unless --set gives them. The file
+    is checked as `r2et check` does: what is left out is said. On a data set of r2et, architecture, explanation,
     epochs and learning rate are those of its preset. The paper retrains its vanilla ResNets (cifar10, oct): train
     one by --method vanilla and name its folder as --from.
 
-    Methods: {methods} (r2et-sf, scale-free R2ET, is the default).
+    Methods: {methods} (r2et-sf is scale-free R2ET).
 
     Example: r2et train --data people.csv --target bought -o hardened
 
     Example: r2et train --data adult --method r2et --set gap=0.1 --set curvature=0.1 -o runs/adult-r2et
     """
+    from r2et.estimator.networks import method_of
     from r2et.recipes import find_method
     from r2et.tables.files import is_table
 
     check_folder(output)
+    method = method_of(method, "mlp" if network is None else network)
     own_settings = parse_settings(setting or [])
     find_method(method).settings(own_settings)
     wanted: dict[str, Any] = {"epochs": epochs, "lr": lr, "batch_size": batch_size, "patience": patience}
     schedule = {name: value for name, value in wanted.items() if value is not None}
+    reading = ReadingOptions(sep, decimal, thousands, encoding, dates, missing, drop)
     if is_table(data):
         DataSetOnly(preset, option, threshold, start, resume, compile).refuse(data)
-        table = TableOptions(data, target, columns, categorical, test_fraction)
+        schedule |= {} if network is None else {"network": network}
+        table = TableOptions(data, target, columns, keep, categorical, test_fraction, regression, reading)
         train_table(table, output, method, own_settings if setting else None, k, schedule, seed, as_json)
         return
-    for name, value in (("--columns", columns), ("--categorical", categorical)):
+    own = {
+        "--columns": columns,
+        "--keep": keep,
+        "--categorical": categorical,
+        "--network": network,
+        "--regression": regression or None,
+    }
+    for name, value in own.items():
         if value is not None:
             raise InputError(f"{name} is for a file of your own, {data!r} is a data set")
+    reading.refuse(f"is for a file of your own, {data!r} is a data set")
     _train_data_set(
         output,
         data,

@@ -1,14 +1,14 @@
-"""`r2et train` on a person's own CSV or Parquet file: a StableClassifier."""
+"""`r2et train` on a person's own CSV or Parquet file: a StableClassifier, or a StableRegressor."""
 
 import textwrap
-import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from r2et.cli.common import print_json, split_names
+from r2et.cli.check import checked_table, problem
+from r2et.cli.common import ReadingOptions, interactive, print_json, print_notes, split_names
 from r2et.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,8 +49,11 @@ class TableOptions:
     path: str
     target: str | None
     columns: str | None
+    keep: str | None
     categorical: str | None
     test_fraction: float
+    regression: bool = False
+    reading: ReadingOptions = field(default_factory=ReadingOptions)
 
 
 def train_table(
@@ -63,96 +66,106 @@ def train_table(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Fit a StableClassifier to most rows of a file, save it, and say how well it does on the others."""
+    """Fit an estimator to most rows of a file, save it, and say how well it does on the others."""
+    import numpy as np
+
     from r2et import tables
-    from r2et.estimator import StableClassifier
+    from r2et.estimator import StableClassifier, StableRegressor
     from r2et.estimator.saving import save
     from r2et.tables.origins import Origin
     from r2et.tables.splits import hold_out
 
     if not 0 <= options.test_fraction < 1:
         raise InputError(f"--test-fraction is a share from 0 to below 1, got {options.test_fraction}")
-    columns = None if options.columns is None else split_names("--columns", options.columns)
-    table = tables.read_table(options.path, options.target, columns)
-    classes = tables.class_order(table.labels)
-    if len(classes) < 2:
-        raise InputError(
-            f"column {table.target!r} of {options.path!r} has one value, {classes[0]!r}: there is nothing to "
-            "predict"
-        )
-    if len(classes) > max(20, len(table.labels) // 10):
-        raise InputError(
-            f"column {table.target!r} of {options.path!r} has {len(classes)} different values in "
-            f"{len(table.labels)} rows: it is not a class. Name another column by --target, or put its values "
-            "into a few groups"
-        )
-    _warn_of_identifiers(table)
-    numbers = tables.class_numbers(table.labels, classes).numpy()
-    seen, held_out = hold_out(numbers, options.test_fraction, seed=seed)
+    table, report = checked_table(
+        options.path,
+        options.target,
+        reading=options.reading,
+        columns=options.columns,
+        keep=options.keep,
+        categorical=options.categorical,
+        numbers=options.regression,
+        seed=seed,
+        progress=interactive(as_json),
+    )
+    print_notes(table.path.name, table.said)
+    if not report.usable:
+        raise InputError(problem(report))
+    for level, sentence in report.brief():
+        typer.echo(f"{level}: {sentence}", err=True)
+    classes = [] if options.regression else tables.class_order(table.labels)
+    # of numbers all rows are one group
+    groups = np.zeros(len(table.frame), dtype=np.int64)
+    if classes:
+        groups = tables.class_numbers(table.labels, classes).numpy()
+    seen, held_out = hold_out(groups, options.test_fraction, seed=seed)
     train = table.rows(seen)
-    categorical = None if options.categorical is None else split_names("--categorical", options.categorical)
+    coded = [] if options.categorical is None else split_names("--categorical", options.categorical)
+    categorical = [name for name in coded if name in train.frame] or None
     # a list of most columns says little
     wanted = min(8, max(1, table.frame.shape[1] // 2)) if k is None else k
-    classifier = StableClassifier(
+    fitted = (StableRegressor if options.regression else StableClassifier)(
         k=wanted,
         method=method,
         settings=settings,
         categorical_features=categorical,
         random_state=seed,
         **schedule,
-    ).fit(train.frame, train.labels.to_numpy())
-    origin = Origin(table.target, table.sha256, len(numbers), tuple(held_out.tolist()))
-    save(classifier, output, asdict(origin))
+    ).fit(train.frame, train.labels if options.regression else train.labels.to_numpy())
+    held = tuple(held_out.tolist())
+    origin = Origin(table.target, table.sha256, len(groups), held, table.format, dict(report.dropped))
+    save(fitted, output, origin.to_dict())
     summary = {
         "data": str(options.path),
         "target": table.target,
-        "classes": [str(label) for label in classes],
+        "notes": list(table.said),
+        "classes": [str(label) for label in classes] or None,
         "method": method,
-        "settings": classifier.settings_,
-        "k": classifier.k_,
-        "features": len(classifier.encoding_.names),
+        "settings": fitted.settings_,
+        "k": fitted.k_,
+        "features": len(fitted.encoding_.names),
+        "left_out": dict(report.dropped),
+        "warnings": [sentence for level, sentence in report.brief() if level == "warning"],
         "seed": seed,
         "rows": len(train.frame),
         "held_out": len(held_out),
-        **_judge(classifier, table.rows(held_out)),
-        "linear_is_as_good": classifier.sanity_.linear_is_as_good,
+        **_judge(fitted, table.rows(held_out)),
+        "linear_is_as_good": fitted.sanity_.linear_is_as_good,
     }
     if as_json:
         print_json({**summary, "output": str(output)})
     else:
-        _print(summary, str(classifier.sanity_), method, output)
+        _print(summary, str(fitted.sanity_), method, output)
 
 
-def _judge(classifier: Any, held_out: "LabelledTable") -> dict[str, float | None]:
-    """Accuracy and AUC on rows that training did not see."""
-    from r2et import metrics, tables
+def _judge(fitted: Any, held_out: "LabelledTable") -> dict[str, float | None]:
+    """Accuracy and AUC, or R2 and the mean absolute error, on rows that training did not see."""
+    from r2et import metrics
 
+    numbers = fitted.outputs == 1
     if not len(held_out.frame):
-        return {"accuracy": None, "auc": None}
-    y = tables.class_numbers(held_out.labels, classifier.classes_.tolist())
-    x = classifier.encode(held_out.frame)
-    auc = metrics.auc(classifier.model_, x, y) if len(y.unique()) > 1 else None
-    return {"accuracy": float((classifier.model_(x).argmax(1) == y).double().mean()), "auc": auc}
-
-
-def _warn_of_identifiers(table: "LabelledTable") -> None:
-    for name in table.frame.select_dtypes(exclude=["number", "bool"]):
-        different = table.frame[name].nunique()
-        if different > max(20, len(table.frame) // 4):
-            warnings.warn(
-                f"column {name!r} holds {different} different texts in {len(table.frame)} rows, each a feature of "
-                "its own: choose columns by --columns if it is a name or a number of a person",
-                stacklevel=2,
-            )
+        return {"r2": None, "mae": None} if numbers else {"accuracy": None, "auc": None}
+    y, x = fitted.target_numbers(held_out.labels), fitted.encode(held_out.frame)
+    several = len(y.unique()) > 1
+    quality = metrics.quality(fitted.model_, x, y) if several else None
+    if numbers:
+        return {"r2": quality, "mae": metrics.mae(fitted.model_, x, y) * fitted.scale_}
+    return {"accuracy": float((fitted.model_(x).argmax(1) == y).double().mean()), "auc": quality}
 
 
 def _print(summary: dict[str, Any], sanity: str, method: str, output: Path) -> None:
+    from r2et.auditing.inputs import number_as_text
     from r2et.recipes import method_title
 
     judged = ""
-    if summary["accuracy"] is not None:
-        auc = "" if summary["auc"] is None else f", AUC {summary['auc']:.4f}"
-        judged = f" accuracy {summary['accuracy']:.4f}{auc} on the {summary['held_out']} others."
+    figures = {"accuracy": "accuracy", "auc": "AUC", "r2": "R2", "mae": "mean absolute error"}
+    known = [
+        f"{words} {number_as_text(summary[name]) if name == 'mae' else format(summary[name], '.4f')}"
+        for name, words in figures.items()
+        if summary.get(name) is not None
+    ]
+    if known:
+        judged = f" {', '.join(known)} on the {summary['held_out']} others."
     typer.echo(
         textwrap.fill(
             f"{method_title(method)} on {Path(summary['data']).name}, trained on {summary['rows']} rows:{judged} "

@@ -37,6 +37,10 @@ class Domain:
         equal: sets of two or more features that have one value in every row that exists.
         unit: how far apart neighbouring values of a feature are where it takes whole numbers only, in the units of
             x: a number for all, or a tensor (n,); 0 or None: it takes any value.
+        absent: pairs of a feature and of the one that is 1 where its value is missing. There, row by row, the
+            value is a stand-in which nobody can perturb; the second one is frozen.
+        scale: one plausible change of each feature, above 0, in the units of x: a number for all, or a tensor
+            (n,). Radii can be multiples of it, see `r2et.domain.in_plausible_units`; None: that is unknown.
 
     >>> domain = Domain(lower=0.0, upper=1.0, frozen=[2])
     >>> domain.reach("domain", 3).clamp(torch.tensor([[1.5, -0.5, 9.0]]), start=torch.tensor([[0.5, 0.5, 0.5]]))
@@ -49,6 +53,8 @@ class Domain:
     groups: Sequence[Sequence[int]] = ()
     equal: Sequence[Sequence[int]] = ()
     unit: Tensor | float | None = None
+    absent: Sequence[tuple[int, int]] = ()
+    scale: Tensor | float | None = None
 
     def __post_init__(self) -> None:
         low, high = _numbers("lower", self.lower), _numbers("upper", self.upper)
@@ -65,10 +71,14 @@ class Domain:
         unit = _numbers("unit", self.unit)
         if unit is not None and not ((unit >= 0) & unit.isfinite()).all():
             raise InputError(f"the domain's unit must be 0 or more and finite, got unit={quoted(self.unit)}")
+        scale = _numbers("scale", self.scale)
+        if scale is not None and not ((scale > 0) & scale.isfinite()).all():
+            raise InputError(f"the domain's scale must be above 0 and finite, got scale={quoted(self.scale)}")
         # kept as tuples: what can be looked at once only would be empty afterwards
         object.__setattr__(self, "frozen", _features("frozen", self.frozen))
         for name in ("groups", "equal"):
             object.__setattr__(self, name, _sets(name, getattr(self, name)))
+        object.__setattr__(self, "absent", _pairs(self.absent))
 
     @classmethod
     def from_rows(cls, x: Tensor) -> "Domain":
@@ -110,13 +120,17 @@ class Domain:
 
     def check(self, n: int) -> None:
         """Raise if the domain does not fit inputs of n features."""
-        for name, numbers in (("lower bound", self.lower), ("upper bound", self.upper), ("unit", self.unit)):
+        for name, numbers in (("lower bound", self.lower), ("upper bound", self.upper), *self._steps):
             if numbers is not None and torch.as_tensor(numbers).numel() not in (1, n):
                 count = torch.as_tensor(numbers).numel()
                 raise InputError(f"the domain's {name} has {count} values for {n} features")
-        for i in (*self.frozen, *(j for members in (*self.groups, *self.equal) for j in members)):
+        for i in (*self.frozen, *(j for members in (*self.groups, *self.equal, *self.absent) for j in members)):
             if not 0 <= i < n:
                 raise InputError(f"the domain names feature {i}, but inputs have features 0..{n - 1}")
+
+    @property
+    def _steps(self) -> tuple[tuple[str, Tensor | float | None], ...]:
+        return ("unit", self.unit), ("scale", self.scale)
 
     def check_rows(self, x: Tensor) -> None:
         """Raise unless the groups of rows (..., n) sum to 1 and features that are always equal are.
@@ -138,9 +152,9 @@ class Domain:
 
 
 def _plain(domain: Domain) -> tuple[object, ...]:
-    bounds = (_numbers(name, getattr(domain, name)) for name in ("lower", "upper", "unit"))
+    bounds = (_numbers(name, getattr(domain, name)) for name in ("lower", "upper", "unit", "scale"))
     numbers = tuple(None if bound is None else tuple(bound.tolist()) for bound in bounds)
-    return (*numbers, domain.frozen, domain.groups, domain.equal)
+    return (*numbers, domain.frozen, domain.groups, domain.equal, domain.absent)
 
 
 def _refuse(x: Tensor, apart: Tensor, who: str, what: str) -> None:
@@ -166,6 +180,20 @@ def _sets(name: str, sets: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ..
     if len(set(features)) < len(features):
         twice = next(i for i in features if features.count(i) > 1)
         raise InputError(f"feature {twice} is twice in {name}={quoted(sets)}: it is of one category")
+    return checked
+
+
+def _pairs(pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
+    """Features and the flags that say where they are missing: each feature has one flag, and is none itself."""
+    if not _listed(pairs):
+        raise InputError(f"absent must be a list of pairs of features, got absent={quoted(pairs)}")
+    checked = tuple(_features(f"absent[{number}]", pair) for number, pair in enumerate(pairs))
+    values, flags = ({pair[side] for pair in checked if len(pair) == 2} for side in (0, 1))
+    if len(values) < len(checked) or values & flags:
+        raise InputError(
+            "absent must be pairs of a feature and the other feature that is 1 where it is missing, one pair for "
+            f"a feature, got absent={quoted(pairs)}"
+        )
     return checked
 
 

@@ -17,7 +17,7 @@ Threat = Literal["domain", "tangent", "paper"]
 
 #: what an attacker may do, in a few words
 IN_WORDS: dict[Threat, str] = {
-    "domain": "numbers move inside their range, whole numbers in whole steps; categories and flags stay",
+    "domain": "numbers move inside their range, whole numbers in whole steps; categories, flags and missing stay",
     "tangent": "everything moves, but the sums of categories stay",
     "paper": "every number that the model sees moves, whether such a row exists or not",
 }
@@ -90,7 +90,7 @@ class Reach:
     - "paper": everything moves, nothing is bounded. The paper's tables alone.
     - "tangent": everything moves, but the sums of one-hot groups stay, and equal features stay equal.
     - "domain": numbers move inside their bounds, and whole numbers stay whole; categories and flags stay as they
-      are. What is judged is the rounded input.
+      are, and so does a number where it is missing. What is judged is the rounded input.
 
     Attributes:
         threat: its name.
@@ -99,6 +99,7 @@ class Reach:
         groups: of features that move in such a way that their sum stays.
         equal: sets of features that move together.
         unit: (n,), 0 = any value; None = of all features.
+        absent: pairs of a feature and of the one that is not 0 in the rows in which it does not move.
 
     >>> domain = Domain(lower=0.0, groups=[[1, 2]])
     >>> step = torch.tensor([[1.0, 1.0, 0.0]])
@@ -113,6 +114,7 @@ class Reach:
     groups: tuple[tuple[int, ...], ...] = ()
     equal: tuple[tuple[int, ...], ...] = ()
     unit: Tensor | None = None
+    absent: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def of(cls, domain: Domain, threat: Threat, n: int) -> "Reach":
@@ -126,7 +128,7 @@ class Reach:
             return (
                 cls(threat, movable, groups=groups, equal=equal) if threat == "tangent" else cls(threat, movable)
             )
-        fixed = [*domain.frozen, *(i for group in groups for i in group)]
+        fixed = [*domain.frozen, *(i for group in groups for i in group), *(flag for _, flag in domain.absent)]
         movable[[int(i) for i in fixed]] = False
         # sets whose members are frozen do not move; the others move together
         moving = tuple(members for members in equal if bool(movable[list(members)].all()))
@@ -136,7 +138,11 @@ class Reach:
             _share(members, lower, upper, unit)
         if unit is not None:
             unit = torch.where(movable, unit, 0.0)
-        return cls(threat, movable, lower, upper, (), moving, unit if unit is not None and unit.any() else None)
+        # what is the same as something that is missing is missing with it
+        together = {i: members for members in moving for i in members}
+        absent = {(i, flag) for value, flag in domain.absent for i in together.get(value, (value,)) if movable[i]}
+        unit = unit if unit is not None and unit.any() else None
+        return cls(threat, movable, lower, upper, (), moving, unit, tuple(sorted(absent)))
 
     @cached_property
     def all_movable(self) -> bool:
@@ -153,11 +159,37 @@ class Reach:
         """Whether an attacker may go anywhere."""
         return self.all_movable and not self.bounded and self.unit is None
 
-    def allowed(self, step: Tensor) -> Tensor:
-        """The part of directions (..., n) that an attacker may follow, by orthogonal projection."""
+    def missing(self, start: Tensor) -> Tensor | None:
+        """Which values of inputs (..., n) are missing and stay, bool (..., n); None where none of them is.
+
+        >>> domain = Domain(absent=[(0, 1)])
+        >>> domain.reach("domain", 3).missing(torch.tensor([[0.5, 1.0, 2.0], [0.1, 0.0, 3.0]]))
+        tensor([[ True, False, False],
+                [False, False, False]])
+        """
+        if not self.absent:
+            return None
+        values, flags = (list(features) for features in zip(*self.absent, strict=True))
+        gone = start.detach()[..., flags] != 0
+        if not bool(gone.any()):
+            return None
+        stays = torch.zeros_like(start, dtype=torch.bool)
+        stays[..., values] = gone
+        return stays
+
+    def allowed(self, step: Tensor, start: Tensor | None = None) -> Tensor:
+        """The part of directions (..., n) that an attacker may follow, by orthogonal projection.
+
+        Args:
+            step: the directions.
+            start: where the attacker begins, (..., n), whose missing values stay; None = nothing is missing.
+        """
         if not bool(self.movable.all()):
             # selected, not multiplied: an infinite component times zero would not be a number
             step = torch.where(self.movable.to(step.device), step, 0.0)
+        missing = None if start is None else self.missing(start)
+        if missing is not None:
+            step = torch.where(missing, 0.0, step)
         if not self.groups and not self.equal:
             return step
         places, broken = (part.to(step.device) for part in tied_part(self.groups, self.equal, len(self.movable)))
@@ -184,6 +216,9 @@ class Reach:
             x = torch.maximum(x, torch.minimum(self.lower.to(start), start))
         if self.upper is not None:
             x = torch.minimum(x, torch.maximum(self.upper.to(start), start))
+        missing = self.missing(start)
+        if missing is not None:
+            x = torch.where(missing, start, x)
         return x if bool(self.movable.all()) else torch.where(self.movable.to(x.device), x, start)
 
     def near(self, points: Tensor, x: Tensor, *, inputs: int = 1, inwards: bool = False) -> Tensor:

@@ -86,6 +86,7 @@ class ColumnAttributions(Attributions):
         columns: of the table.
         variants: the rows that discrete columns are compared with.
         differences: the effects of discrete columns at x by the network, 0 for numbers, (N, columns).
+        weights: what the slope of each feature counts, 0 for what is no number, (n,).
     """
 
     def __init__(
@@ -98,12 +99,13 @@ class ColumnAttributions(Attributions):
         columns: Columns,
         variants: Variants,
         differences: Tensor,
+        weights: Tensor,
     ) -> None:
         super().__init__(network, x, x, head, values, times_input=False)
         self.variants, self.differences = variants, differences
         self.columns = columns
-        #: the column of each feature, and 1 for features of numbers, else 0, (n,) each
-        self.owner, self.numbers = columns.owner.to(x.device), columns.continuous.to(x)
+        #: the column of each feature, and what its slope counts, (n,) each
+        self.owner, self.numbers = columns.owner.to(x.device), weights.to(x)
 
     def only(self, rows: Tensor) -> "ColumnAttributions":
         """The effects of some rows, by their numbers (M,)."""
@@ -115,6 +117,7 @@ class ColumnAttributions(Attributions):
             columns=self.columns,
             variants=self.variants.only(rows),
             differences=self.differences[rows],
+            weights=self.numbers,
         )
 
     @cached_property

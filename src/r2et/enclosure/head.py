@@ -17,7 +17,8 @@ from r2et.scores import Score, runner_up_class
 class Head:
     """The score as a function of a few outputs, each a combination of logits: outputs = rows @ logits.
 
-    A linear score (a logit, the margin, the log-odds of two classes) has one output. The log-odds of more classes,
+    A linear score (a logit, the margin, the log-odds of two classes, a single output) has one output. The log-odds
+    of more classes,
     u_c - logsumexp of the others, depend on differences of logits alone: its outputs are the logits minus their
     mean under the softmax of the other classes at x, which keeps common changes out of the boxes.
 
@@ -115,6 +116,8 @@ def head(network: Network, logits: Tensor, target: Tensor, score: Score, runner_
     The margin is that over the class `runner_up` (N,); None = over the one that these logits put second.
     """
     classes = logits.shape[1]
+    if classes == 1:
+        return combination(network, logits, torch.ones_like(logits).unsqueeze(2))
     chosen = torch.nn.functional.one_hot(target, classes).to(logits)
     if score == "logit":
         return combination(network, logits, chosen.unsqueeze(1))

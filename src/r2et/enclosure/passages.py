@@ -37,6 +37,7 @@ class Passages:
         here: the bound at x, (N, m).
         rest: the smallest bound from x to the end of its cell, (N, m).
         column, function: where a column's cells, and those of its function, begin in flattened tables, (N, m).
+        shift: what is added to a function of a row, (N, m).
     """
 
     table: Tables
@@ -46,29 +47,40 @@ class Passages:
     rest: Tensor
     column: Tensor
     function: Tensor
+    shift: Tensor
 
     @staticmethod
-    def of(table: Tables, x: Tensor, kind: Tensor, worth: Tensor) -> "Passages":
-        """From x (N, m), for functions of these kinds (N, m), which may be as low as `worth` (N, m) at x."""
+    def of(table: Tables, x: Tensor, kind: Tensor, worth: Tensor, shift: Tensor | None = None) -> "Passages":
+        """From x (N, m), for functions of these kinds (N, m), which may be as low as `worth` (N, m) at x.
+
+        Args:
+            table: of the functions.
+            x: (N, m).
+            kind: which of its functions, (N, m).
+            worth: (N, m).
+            shift: what is added to a function of a row, (N, m); None = nothing.
+        """
+        shift = torch.zeros_like(x) if shift is None else shift
         m, cells = table.begin.shape
         number = torch.arange(m, device=x.device)
         column, function = (number * cells).expand_as(kind), (kind * m + number) * cells
         # cell c ends at edge c
         own = torch.searchsorted(table.end[:, :-1].contiguous(), x.T.contiguous(), right=True).T
         curve = table.curve.flatten(0, 2)[function + own]
-        here = torch.minimum(lowest(curve, x, x), worth)
+        here = torch.minimum(lowest(curve, x, x), worth - shift)
         rest = torch.minimum(lowest(curve, x, table.end.take(column + own)), here)
-        return Passages(table, x, own, here, rest, column, function)
+        return Passages(table, x, own, here, rest, column, function, shift)
 
     def at(self, rows: Tensor, columns: Tensor | None = None) -> "Passages":
         """Of some rows (R,), and of some columns of each (R, K), by their numbers; None = of all columns."""
         which = rows if columns is None else (rows.unsqueeze(1), columns)
-        parts = (self.x, self.own, self.here, self.rest, self.column, self.function)
+        parts = (self.x, self.own, self.here, self.rest, self.column, self.function, self.shift)
         return Passages(self.table, *(part[which] for part in parts))
 
     def reached(self, level: Tensor) -> Reached:
         """Where levels (N, m, P, S) are reached, which decrease along the last axis."""
         cells, x, function = self.table.begin.shape[1], self.x[..., None, None], self.function[..., None, None]
+        level = level - self.shift[..., None, None]
         cell = self._cells(level)
         never = cell == cells
         cell = cell.clamp_max(cells - 1)

@@ -14,12 +14,12 @@ from r2et.enclosure.network import Network
 from r2et.enclosure.reading import extract
 from r2et.enclosure.size import Size
 from r2et.errors import ModelError
-from r2et.explainers import ColumnEffects, Explainer, Gradient, GradientTimesInput, SmoothGrad
+from r2et.explainers import ColumnEffects, Contributions, Explainer, Gradient, GradientTimesInput, SmoothGrad
 from r2et.numerics.autograd import forward, written_backwards
 from r2et.numerics.memory import at_once
 from r2et.numerics.modes import copied
 from r2et.numerics.values import check_k
-from r2et.scores import Score, runner_up_class, score
+from r2et.scores import Score, runners_up, score
 from r2et.validate.tracing import check_traceable
 
 #: the explainers whose derivatives can be enclosed; a subclass may explain something else
@@ -48,6 +48,21 @@ def why_not(explainer: Explainer, x: Tensor) -> str | None:
         )
     if type(explainer) in (SmoothGrad, ColumnEffects) and explainer.score == "margin":
         return f"the runner-up class may differ between the points of {name}: ask for score='log-odds'"
+    return None
+
+
+def why_uncertified(explainer: Explainer, x: Tensor) -> str | None:
+    """Why no certificate but smoothing is about this explanation, whatever the network; None if there may be one.
+
+    Contributions have certificates of their own, which do not enclose derivatives.
+    """
+    if type(explainer) is not Contributions:
+        return why_not(explainer, x)
+    if explainer.score == "probability":
+        return (
+            "Contributions add up differences of scores, and those of the probability are no sums over neurons: "
+            "ask for Contributions(score='log-odds')"
+        )
     return None
 
 
@@ -92,7 +107,7 @@ class Reading:
             parameter.requires_grad_(False)
         network = extract(exact, x.shape[1:])
         _check_backward(exact, x)
-        if isinstance(explainer, ColumnEffects):
+        if isinstance(explainer, ColumnEffects | Contributions):
             # between two values of a discrete column there is no row to compare
             numbers = explainer.columns.continuous.to(x.device)
             movable = numbers if movable is None else numbers & movable.to(x.device)
@@ -134,7 +149,7 @@ class Reading:
         """Logits, runners-up and signed attributions at the inputs of a chunk."""
         logits, real = self._checked_logits(part)
         # where two classes tie, rounding may name another one here than in the model
-        runner_up = runner_up_class(real, label)
+        runner_up = runners_up(real, label)
         with torch.enable_grad():
             values = self.explainer.attribute(self.model, part.clone().requires_grad_(), label)
         check_k(k, values[0].numel())
@@ -167,6 +182,7 @@ class Reading:
             columns=explainer.columns,
             variants=variants,
             differences=here - variants.summed(score(explainer.score, there, labels)),
+            weights=explainer.weights,
         )
 
     def _check_gradient(self, attributions: Attributions, floor: Tensor) -> None:
@@ -182,6 +198,10 @@ class Reading:
                 f"{float(attributions.values[row, feature]):.6g}, its layers, one by one, "
                 f'{float(read[row, feature]):.6g}: its backward pass is another one; use method="smoothing"'
             )
+
+    def checked_logits(self, x: Tensor) -> Tensor:
+        """Logits (N, C) as the enclosures see them, after a check that the model has the same."""
+        return self._checked_logits(x)[0]
 
     def _checked_logits(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Logits as the enclosures see them and as the model has them, after a check that both agree."""

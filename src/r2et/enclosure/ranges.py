@@ -117,6 +117,10 @@ class Smooth(EnclosedActivation):
         """From the end points and the turning points between them."""
         return extent(self._curvature, lower, upper, self.curvature_turns)
 
+    def bend(self, z: Tensor) -> Tensor:
+        """sigma'' at z by its formula, of any shape."""
+        return self._curvature(z)
+
     def slope_at(self, z: Tensor) -> Tensor:
         """sigma' at z, (N, m)."""
         return self._slope(z)

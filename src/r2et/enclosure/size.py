@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from r2et.enclosure.network import INPUT, LONG, MOST_PRODUCTS, Network
 from r2et.enclosure.slopes import ENTRIES_AT_ONCE
 from r2et.errors import ModelError
-from r2et.explainers import ColumnEffects, Explainer, SmoothGrad
+from r2et.explainers import ColumnEffects, Contributions, Explainer, SmoothGrad
 from r2et.numerics.memory import MOST_BYTES, at_once, in_gigabytes
 
 #: numbers are kept in float64
@@ -152,6 +152,9 @@ def looked_at(explainer: Explainer, features: int) -> dict[str, int]:
     if isinstance(explainer, ColumnEffects):
         columns = explainer.columns
         values = [len(shares) for shares in columns.frequencies if len(shares)]
-        return {"attributions": len(columns), "compared": sum(values) - len(values)}
+        missing = sum(flag >= 0 for flag in columns.missing)
+        return {"attributions": len(columns), "compared": sum(values) - len(values) + missing}
+    if isinstance(explainer, Contributions):
+        return {"attributions": len(explainer.columns)}
     points = explainer.samples if isinstance(explainer, SmoothGrad) else 1
     return {"attributions": features, "points": points}

@@ -21,12 +21,13 @@ LEAST_JUDGED, MOST_JUDGED = 128, 256
 
 @dataclass(frozen=True)
 class Sanity:
-    """Whether a network was needed: a logistic regression on the same rows.
+    """Whether a network was needed: a logistic or linear regression on the same rows.
 
     Attributes:
-        auc: validation AUC of the fitted model.
-        linear_auc: validation AUC of the logistic regression.
+        auc: validation AUC of the fitted model; R2 where numbers are predicted.
+        linear_auc: the same of the linear model.
         margin: a linear model within this of the fitted one is as good.
+        measure: "AUC" or "R2".
 
     >>> Sanity(auc=0.99, linear_auc=0.988).linear_is_as_good
     True
@@ -35,18 +36,20 @@ class Sanity:
     auc: float
     linear_auc: float
     margin: float = 0.005
+    measure: str = "AUC"
 
     @property
     def linear_is_as_good(self) -> bool:
-        """Whether the linear model's validation AUC is at most `margin` below."""
+        """Whether the linear model's validation AUC or R2 is at most `margin` below."""
         return self.linear_auc >= self.auc - self.margin
 
     def __str__(self) -> str:
-        figures = f"validation AUC {self.linear_auc:.4f} against {self.auc:.4f}"
+        figures = f"validation {self.measure} {self.linear_auc:.4f} against {self.auc:.4f}"
         if self.linear_is_as_good:
+            when = "" if self.measure == "R2" else "with two classes "
             return (
-                f"A linear model is as good here ({figures}): it is simpler, and with two classes its explanation "
-                'cannot be moved at all. Consider method="linear".'
+                f"A linear model is as good here ({figures}): it is simpler, and {when}its explanation cannot be "
+                'moved at all. Consider method="linear".'
             )
         return f"A linear model is worse here ({figures})."
 
@@ -82,8 +85,8 @@ def train_and_choose(
     """Train by a method of `find_method`.
 
     Given settings are used as they are, and the epoch with the lowest validation loss is kept. Without them every
-    combination of the grid is trained; of those within 0.01 of a vanilla model's validation AUC the one with the
-    highest validation P@k under the attack wins, of those alike to three digits the first.
+    combination of the grid is trained; of those within 0.01 of a vanilla model's validation AUC (or R2) the one
+    with the highest validation P@k under the attack wins, of those alike to three digits the first.
 
     Args:
         name: of the method.
@@ -147,11 +150,12 @@ def train_and_choose(
     if best not in fits:  # the only candidate: nobody had to judge it
         fits[best] = run(name, tried[best], objective, threshold)
         trials[best] = Trial(auc=fits[best].auc, passed=fits[best].passed, precision=float("nan"))
+    measure = "r2" if validation.y.is_floating_point() else "auc"
     records = [
         {
             **values,
-            "validation_auc": trials[number].auc,
-            "vanilla_auc": vanilla.auc,
+            f"validation_{measure}": trials[number].auc,
+            f"vanilla_{measure}": vanilla.auc,
             "passed": trials[number].passed,
             "precision": trials[number].precision,
             "chosen": number == best,
@@ -171,7 +175,9 @@ def _rows_judged(features: int) -> int:
 
 
 def compare_with_linear(train: WeightedRows, validation: WeightedRows, auc: float) -> Sanity:
-    """Fit a logistic regression on the same rows (N, n) and compare its validation AUC."""
+    """Compare the validation AUC with that of a logistic regression on the same rows (N, n); R2 of numbers."""
+    if train.y.is_floating_point():
+        return _compare_numbers(train, validation, auc)
     from sklearn.linear_model import LogisticRegression
 
     weights = None if train.weights is None else train.weights.numpy()
@@ -184,6 +190,17 @@ def compare_with_linear(train: WeightedRows, validation: WeightedRows, auc: floa
         model = models.Linear(weight.shape[1], len(weight))
     model.load_state_dict({"weight": weight.double(), "bias": bias.double()}, assign=True)
     return Sanity(auc, metrics.auc(model, validation.x.double(), validation.y))
+
+
+def _compare_numbers(train: WeightedRows, validation: WeightedRows, r2: float) -> Sanity:
+    """The same for numbers: a little ridge, as columns may be linearly dependent."""
+    from sklearn.linear_model import Ridge
+
+    weights = None if train.weights is None else train.weights.double().numpy()
+    x, y = train.x.double().numpy(), train.y.double().numpy()
+    fitted = Ridge(alpha=1.0).fit(x, y, sample_weight=weights)
+    predicted = torch.from_numpy(fitted.predict(validation.x.double().numpy())).unsqueeze(1)
+    return Sanity(r2, metrics.r2_of_outputs(predicted, validation.y, constant=0.0), measure="R2")
 
 
 def _without_convergence_warnings() -> Any:

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_array
 
 from r2et.columns import Columns
 from r2et.errors import InputError
+from r2et.estimator.networks import method_of
 from r2et.models.architecture import whole_numbers
 from r2et.numerics.values import (
     check_count,
@@ -21,11 +22,16 @@ from r2et.numerics.values import (
 )
 from r2et.recipes import find_method
 from r2et.tables.columns import as_input_errors
+from r2et.tables.kinds import Pooling
+
+#: what need not be a number
+_AUTOMATIC = (("patience", None), ("batch_size", "auto"), ("epochs", "auto"), ("lr", "auto"))
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
     """Raise unless the parameters of a StableClassifier are possible."""
-    method = find_method(parameters["method"], parameters["objective"])
+    name_of_method = method_of(parameters["method"], parameters["network"])
+    method = find_method(name_of_method, parameters["objective"])
     for name in ("settings", "grid"):
         values = parameters[name]
         if values is not None and not isinstance(values, Mapping):
@@ -42,10 +48,12 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
         raise InputError(f"hidden must be a list of widths such as (32,), got {parameters['hidden']!r}")
     whole_numbers("hidden", [whole(width) for width in parameters["hidden"]])
     for name in ("k", "epochs", "patience", "batch_size"):
-        if (name, parameters[name]) not in (("patience", None), ("batch_size", "auto")):
+        if (name, parameters[name]) not in _AUTOMATIC:
             check_count(name, whole(parameters[name]))
+    Pooling(parameters["rare_share"], whole(parameters["rare_rows"]))
     for name in ("lr", "radius", "validation_fraction"):
-        check_positive(name, parameters[name])
+        if (name, parameters[name]) not in _AUTOMATIC:
+            check_positive(name, parameters[name])
     share = parameters["validation_fraction"]
     if share >= 1:
         raise InputError(f"validation_fraction must be a share below 1, got validation_fraction={share}")

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from r2et import ranking
 from r2et.certificates import certify
 from r2et.domain import Domain
-from r2et.enclosure.problems import why_not
+from r2et.enclosure.problems import why_uncertified
 from r2et.explainers import Explainer
 from r2et.individuality import Individuality
+from r2et.tables.columns import as_text
 
 
 def listed(
@@ -58,22 +59,18 @@ def listed(
 
 def _radii(model: nn.Module, x: Tensor, k: int, *, explainer: Explainer, domain: Domain) -> NDArray[np.float64]:
     """Certified radii (N,) of encoded rows; NaN where no certificate applies."""
-    if why_not(explainer, x) is not None:
+    if why_uncertified(explainer, x) is not None:
         return np.full(len(x), np.nan)
     radii: NDArray[np.float64] = certify(model, x, k, explainer=explainer, domain=domain).radius.numpy()
     return radii
 
 
 def own_values(frame: pd.DataFrame, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> list[str]:
-    """The values of a frame at places (M,), as text: whole numbers without a fraction.
+    """The values of a frame at places (M,), as text: whole numbers without a fraction, or "missing".
 
-    >>> frame = pd.DataFrame({"age": [30.0, 41.5], "job": ["cook", "nurse"]})
-    >>> own_values(frame, np.array([0, 1]), np.array([0, 1]))
-    ['30', 'nurse']
+    >>> frame = pd.DataFrame({"age": [30.0, None], "job": ["cook", "nurse"]})
+    >>> own_values(frame, np.array([0, 1, 1]), np.array([0, 1, 0]))
+    ['30', 'nurse', 'missing']
     """
     values = [frame.iloc[:, i].to_numpy(dtype=object) for i in range(frame.shape[1])]
-    return [_as_text(values[column][row]) for row, column in zip(rows, columns, strict=True)]
-
-
-def _as_text(value: Any) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    return [as_text(values[column][row]) for row, column in zip(rows, columns, strict=True)]

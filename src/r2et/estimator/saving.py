@@ -1,16 +1,16 @@
-"""A fitted StableClassifier as safetensors and JSON; nothing is ever unpickled."""
+"""A fitted estimator as safetensors and JSON; nothing is ever unpickled."""
 
 import os
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from r2et.checkpoints import save_model
 from r2et.errors import CheckpointError, in_words
 from r2et.estimator.choosing import Sanity
 from r2et.estimator.inputs import check_parameters
+from r2et.explainers import Background
 from r2et.files.reading import typed
 from r2et.foreign import is_code
 from r2et.numerics.values import quoted
@@ -23,23 +23,20 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from r2et.estimator.classifier import StableClassifier
+    from r2et.estimator.stable import StableEstimator
     from r2et.recipes.methods import OwnObjective
 
-VERSION = 2
-NAME = "StableClassifier"
+    Kind = TypeVar("Kind", bound=StableEstimator)
 
-
-class _Classes(TypedDict):
-    dtype: str
-    values: list[str | bool | int | float]
+VERSION = 4
 
 
 class _Saved(TypedDict):
     parameters: dict[str, Any]
-    classes: _Classes
+    predicted: dict[str, Any]
     feature_names: list[str] | None
     columns: list[dict[str, Any]]
+    background: list[list[float]]
     k: int
     settings: dict[str, float]
     candidates: list[dict[str, Any]]
@@ -48,9 +45,9 @@ class _Saved(TypedDict):
 
 
 def save(
-    fitted: "StableClassifier", path: str | os.PathLike[str], origin: "Mapping[str, Any] | None" = None
+    fitted: "StableEstimator", path: str | os.PathLike[str], origin: "Mapping[str, Any] | None" = None
 ) -> None:
-    """Write a fitted classifier into a folder, atomically, and which rows of which file it was trained on."""
+    """Write a fitted estimator into a folder, atomically, and which rows of which file it was trained on."""
     parameters = fitted.get_params(deep=False)
     if isinstance(fitted.random_state, np.random.RandomState):
         parameters["random_state"] = None  # a generator is a state, not a setting
@@ -59,12 +56,13 @@ def save(
     save_model(
         fitted.model_,
         path,
-        estimator=NAME,
+        estimator=type(fitted).__name__,
         estimator_version=VERSION,
         parameters=parameters,
-        classes={"dtype": fitted.classes_.dtype.str, "values": fitted.classes_},
+        predicted=fitted.described_target(),
         feature_names=names,
         columns=fitted.encoding_.describe(),
+        background=fitted.background_.tensor.tolist(),
         k=fitted.k_,
         settings=fitted.settings_,
         candidates=fitted.candidates_.to_dict("records"),
@@ -75,20 +73,21 @@ def save(
 
 
 def restore(
-    kind: "type[StableClassifier]", model: "nn.Module", content: dict[str, Any], where: str, *, trust: Trust
-) -> "StableClassifier":
-    """A classifier from its network and what was saved with it; `where` is for the error messages.
+    kind: "type[Kind]", model: "nn.Module", content: dict[str, Any], where: str, *, trust: Trust
+) -> "Kind":
+    """An estimator from its network and what was saved with it; `where` is for the error messages.
 
     Objectives of people's own that the file names are refused unless `trust` names them too.
     """
-    if content.get("estimator") != NAME:
-        raise CheckpointError(f"{where!r} holds a model, but not a {NAME}: use r2et.open_model")
+    name = kind.__name__
+    if content.get("estimator") != name:
+        raise CheckpointError(f"{where!r} holds a model, but not a {name}: use r2et.open_model")
     if content.get("estimator_version") != VERSION:
         raise CheckpointError(
-            f"{where!r} has version {content.get('estimator_version')!r} of {NAME}, this r2et reads {VERSION}: "
+            f"{where!r} has version {content.get('estimator_version')!r} of {name}, this r2et reads {VERSION}: "
             "use the version of r2et that wrote it"
         )
-    saved = typed(content, _Saved, f"{where!r} is not a complete {NAME}", CheckpointError)
+    saved = typed(content, _Saved, f"{where!r} is not a complete {name}", CheckpointError)
     try:
         parameters = saved["parameters"]
         parameters["hidden"] = tuple(parameters["hidden"])
@@ -97,12 +96,13 @@ def restore(
             OBJECTIVES.stored(parameters["method"], trust)
         restored = kind(**parameters)
         check_parameters(restored.get_params(deep=False))
-        restored.classes_ = _classes(saved["classes"])
+        restored.take_target(saved["predicted"])
         restored.encoding_ = Encoding.from_description(saved["columns"])
         restored.domain_ = restored.encoding_.domain
         restored.n_features_in_ = len(restored.encoding_.columns)
         if saved["feature_names"] is not None:
             restored.feature_names_in_ = np.array(saved["feature_names"], dtype=object)
+        restored.background_ = Background(saved["background"])
         restored.k_ = saved["k"]
         restored.settings_ = saved["settings"]
         restored.candidates_ = pd.DataFrame(saved["candidates"])
@@ -113,7 +113,7 @@ def restore(
     except CheckpointError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CheckpointError(f"{where!r} is not a complete {NAME}: {in_words(error)}") from error
+        raise CheckpointError(f"{where!r} is not a complete {name}: {in_words(error)}") from error
     return restored
 
 
@@ -134,26 +134,19 @@ def _objective(described: Any, trust: Trust) -> "OwnObjective | None":
     return None if described is None else OBJECTIVES.stored(described, trust).name
 
 
-def _classes(saved: "_Classes") -> NDArray[Any]:
-    dtype = np.dtype(saved["dtype"])
-    # a width that a file only announces must not take memory
-    if dtype.kind not in "biufUO" or dtype.itemsize > 4096 or len(set(saved["values"])) < len(saved["values"]):
-        raise CheckpointError(f"{quoted(saved)} does not describe classes")
-    return np.array(saved["values"], dtype=dtype)
-
-
-def _check_fit(restored: "StableClassifier") -> None:
+def _check_fit(restored: "StableEstimator") -> None:
     """The parts of a file must belong together."""
     shape = {key: restored.model_.architecture.get(key) for key in ("features", "classes")}  # type: ignore[union-attr, operator]
     n = len(restored.encoding_.names)
     names = getattr(restored, "feature_names_in_", None)
     named = names is None or names.tolist() == [column.name for column in restored.encoding_.columns]
     if (
-        shape != {"features": n, "classes": len(restored.classes_)}
+        shape != {"features": n, "classes": restored.outputs}
         or not 1 <= restored.k_ < len(restored.encoding_.columns)
         or not named
+        or restored.background_.tensor.shape[1] != n
     ):
         raise CheckpointError(
-            f"the parts do not fit: a model of {shape}, {n} encoded features, {len(restored.classes_)} classes, "
+            f"the parts do not fit: a model of {shape}, {n} encoded features, {restored.outputs} outputs, "
             f"k={restored.k_}, columns called {quoted(names if names is None else names.tolist())}"
         )

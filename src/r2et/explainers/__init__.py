@@ -3,6 +3,7 @@
 from r2et.explainers.activation import Activation
 from r2et.explainers.averaged import IntegratedGradients, SmoothGrad
 from r2et.explainers.background import Background
+from r2et.explainers.by_columns import ByColumns
 from r2et.explainers.captum import FromCaptum
 from r2et.explainers.column_effects import ColumnEffects, table_explainer
 from r2et.explainers.contributions import Contributions
@@ -13,6 +14,7 @@ __all__ = [
     "EXPLAINERS",
     "Activation",
     "Background",
+    "ByColumns",
     "ColumnEffects",
     "Contributions",
     "Explainer",

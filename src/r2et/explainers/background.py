@@ -120,7 +120,12 @@ def _clusters(rows: NDArray[np.float64], size: int, seed: int) -> NDArray[np.int
 def _typical(rows: NDArray[np.float64], columns: Columns) -> NDArray[np.float64]:
     """The mean of every number and the most frequent value of every discrete column of rows (M, n), (n,)."""
     row: NDArray[np.float64] = rows.mean(0)
-    for features, kind in zip(columns.features, columns.kinds, strict=True):
+    for number, (features, kind) in enumerate(zip(columns.features, columns.kinds, strict=True)):
+        flag, valued = columns.missing[number], list(columns.valued(number))
+        if flag >= 0:
+            # the mean of those that are there, or what stands for all that are not
+            row[flag] = float(rows[:, flag].mean() > 0.5)
+            row[valued] = rows[rows[:, flag] == row[flag]][:, valued].mean(0)
         if kind != "number":
             values, counts = np.unique(rows[:, list(features)], axis=0, return_counts=True)
             row[list(features)] = values[counts.argmax()]

@@ -2,25 +2,33 @@
 
 import itertools
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from r2et.columns import check_rows_exist
+from r2et.domain import WithoutGauge
 from r2et.errors import InputError
 from r2et.explainers.background import Background
 from r2et.explainers.by_columns import ByColumns
 from r2et.explainers.explainer import EXPLAINERS, Reduce
 from r2et.numerics.memory import VALUES, at_once
-from r2et.numerics.values import check_kind, is_whole, quoted
-from r2et.scores import score
+from r2et.numerics.values import check_choice, check_kind, check_names, is_whole, quoted
+from r2et.scores import Score, score
+
+#: values that a model keeps of each feature of a row while it takes itself apart
+PARTS = 64
+#: a contribution of so many roundings of a score is none
+FAINT = 16
+#: by how many roundings parts may miss a difference of logits
+ROUNDING = 256
 
 
-@runtime_checkable
 class InParts(Protocol):
     """A model whose logits are a sum over features: contributions to differences of logits are read off it."""
 
@@ -54,6 +62,8 @@ class Contributions(ByColumns):
         seed: of the permutations.
         reduce: "signed" lists the columns that add most to the score, and only those that add anything: a list
             may be shorter than k. "abs" ranks them by magnitude.
+        exclude: names of columns that no list may name. The model still uses them, and what the others contribute
+            is the same; they have 0.
 
     >>> from r2et.columns import Columns
     >>> columns = Columns(("age", "job"), ((0,), (1, 2)), ("number", "category"), ((), (0.25, 0.75)))
@@ -68,6 +78,7 @@ class Contributions(ByColumns):
     pairs: int = 8
     seed: int = 0
     reduce: Reduce = "signed"
+    exclude: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,10 +86,17 @@ class Contributions(ByColumns):
         for name, value, least in (("pairs", self.pairs, 1), ("seed", self.seed, 0)):
             if not is_whole(value) or value < least:
                 raise InputError(f"{name} must be a whole number of at least {least}, got {name}={quoted(value)}")
+        object.__setattr__(self, "exclude", check_names("exclude", self.exclude))
+        for name in self.exclude:
+            check_choice("column in exclude", name, self.columns.names)
         try:
             check_rows_exist(self.background.tensor, self.columns)
         except InputError as error:
             raise InputError(f"the background does not fit the columns: {error}") from error
+
+    def in_units(self, scale: Tensor) -> "Contributions":
+        """The same with the background in these units: contributions do not depend on them."""
+        return replace(self, background=Background(self.background.tensor / scale.detach().cpu().double()))
 
     @property
     def positive(self) -> bool:
@@ -88,7 +106,30 @@ class Contributions(ByColumns):
     @property
     def permutations(self) -> Tensor:
         """Orders in which columns are put into a row, int64 (permutations, columns)."""
-        return _coalitions(len(self.columns), self.pairs, self.seed).orders
+        return self.coalitions.orders
+
+    @property
+    def coalitions(self) -> "Coalitions":
+        """The sets of columns whose values make up contributions, and how."""
+        return coalitions(len(self.columns), self.pairs, self.seed)
+
+    def never(self, x: Tensor) -> Tensor:
+        """Which columns are on no list of rows x (N, n), bool (N, columns).
+
+        Those that are excluded, and discrete ones that are as in all of the background: putting such a column in
+        changes nothing, whatever the model and the numbers, and its contribution is zero.
+        """
+        rows = self.background.tensor.to(x)
+        differs = (x != rows[0]) | (rows != rows[0]).any(0)
+        owner = self.columns.owner.to(x.device)
+        count = x.new_zeros(len(x), len(self.columns)).index_add(1, owner, differs.to(x))
+        numbers = torch.tensor([kind == "number" for kind in self.columns.kinds], device=x.device)
+        return ((count == 0) & ~numbers) | self.left_out.to(x.device)
+
+    @property
+    def left_out(self) -> Tensor:
+        """Which columns are excluded, bool (columns,)."""
+        return torch.tensor([name in self.exclude for name in self.columns.names])
 
     def attribute(
         self,
@@ -100,55 +141,85 @@ class Contributions(ByColumns):
         logits: Tensor | None = None,
     ) -> Tensor:
         """Signed contributions (N, columns)."""
+        if isinstance(model, WithoutGauge):
+            # every row that is evaluated exists: there is no gauge to take away
+            model = model.model
         if create_graph:
-            x, logits = self.only_numbers_move(x), None
+            x = self.only_numbers_move(x)
         with torch.set_grad_enabled(create_graph):
             background = self.background.tensor.to(x)
-            classes = 2 if logits is None else logits.shape[1]
-            if isinstance(model, InParts) and self.score in ("log-odds", "margin", "logit"):
-                parts = model.parts(x)
-                classes = parts.shape[1]
-                if classes == 2 or self.score == "logit":
-                    return self._read_off(parts - model.parts(background).mean(0), target)
             logits = model(x) if logits is None else logits
-            return self._sampled(model, x, target, logits, background)
+            # rounding would put a column on the list that says nothing
+            never = self.never(x)
+            if (own := self._in_parts(model, logits)) is not None:
+                size = at_once(x.shape[1], copies=PARTS)
+                parts = [
+                    self._read_off(own, rows, classes, background)
+                    for rows, classes in zip(x.split(size), target.split(size), strict=True)
+                ]
+                result = torch.cat(parts)
+                if self._complete(result, model, target, logits, background):
+                    return result.masked_fill(never, 0.0)
+            # those that were handed over may follow discrete columns
+            logits = model(x) if create_graph else logits
+            return self._sampled(model, x, target, logits, background).masked_fill(never, 0.0)
 
-    def _read_off(self, parts: Tensor, target: Tensor) -> Tensor:
-        """Contributions (N, columns) from what each feature adds to each logit, (N, C, n)."""
+    def _in_parts(self, model: nn.Module, logits: Tensor) -> InParts | None:
+        """The model, where it says that the score is a sum over features."""
+        sums = ("log-odds", "margin", "output")
+        additive = self.score == "logit" or (self.score in sums and logits.shape[1] <= 2)
+        # a module of that name would be somebody's layer
+        told = additive and callable(getattr(type(model), "parts", None))
+        return cast(InParts, model) if told else None
+
+    def _read_off(self, model: InParts, x: Tensor, target: Tensor, background: Tensor) -> Tensor:
+        """Contributions (N, columns) from what each feature adds to each logit."""
+        parts = model.parts(x) - model.parts(background).mean(0)
         rows = torch.arange(len(parts), device=parts.device)
         own = parts[rows, target]
-        if self.score != "logit":
+        if self.score != "logit" and parts.shape[1] > 1:
             own = own - parts[rows, 1 - target]
         owner = self.columns.owner.to(parts.device)
-        return own.new_zeros(len(parts), len(self.columns)).index_add(1, owner, own)
+        result = own.new_zeros(len(parts), len(self.columns)).index_add(1, owner, own)
+        return _without_rounding(result, parts.detach().abs().amax((1, 2)))
+
+    def _complete(
+        self, contributions: Tensor, model: nn.Module, target: Tensor, logits: Tensor, background: Tensor
+    ) -> bool:
+        """Whether contributions add up to what the model gives: a subclass, a hook may have changed it."""
+        if torch.compiler.is_compiling():
+            return True
+        with torch.no_grad():
+            nobody = model(background)
+            expected = score(self.score, logits, target) - _by_class(self.score, nobody)[target]
+            size = contributions.abs().sum(1) + logits.abs().amax(1) + nobody.abs().amax()
+            error = (contributions.sum(1) - expected).abs()
+            return bool((error <= ROUNDING * torch.finfo(size.dtype).eps * size).all())
 
     def _sampled(self, model: nn.Module, x: Tensor, target: Tensor, logits: Tensor, background: Tensor) -> Tensor:
-        coalitions = _coalitions(len(self.columns), self.pairs, self.seed)
-        weights = coalitions.weights.to(x)
+        chosen = coalitions(len(self.columns), self.pairs, self.seed)
+        weights = chosen.weights.to(x)
         # with no column of x in it, a row is the background's own: one value for each class
         nobody = model(background)
-        of_class = torch.stack(
-            [
-                score(self.score, nobody, torch.full_like(target[:1], c).expand(len(nobody)))
-                for c in range(nobody.shape[1])
-            ]
-        ).mean(1)
+        of_class = _by_class(self.score, nobody)
         result = of_class[target][:, None] * weights[0] + score(self.score, logits, target)[:, None] * weights[-1]
-        features = coalitions.members[1:-1].to(x.device)[:, self.columns.owner.to(x.device)]
+        features = chosen.members[1:-1].to(x.device)[:, self.columns.owner.to(x.device)]
+        size = torch.maximum(of_class.abs().amax(), score(self.score, logits, target).abs()).detach()
         if not len(features):
-            return result
+            return _without_rounding(result, size)
         few_sets = max(1, VALUES // background.numel())
         # as many sets at once as there is room for, and then as many rows
         for sets, share in zip(features.split(few_sets), weights[1:-1].split(few_sets), strict=True):
-            size = at_once(len(sets) * background.numel())
+            few_rows = at_once(len(sets) * background.numel())
             values = torch.cat(
                 [
                     self._values(model, rows, classes, sets, background)
-                    for rows, classes in zip(x.split(size), target.split(size), strict=True)
+                    for rows, classes in zip(x.split(few_rows), target.split(few_rows), strict=True)
                 ]
             )
             result = result + values @ share
-        return result
+            size = torch.maximum(size, values.detach().abs().amax(1))
+        return _without_rounding(result, size)
 
     def _values(self, model: nn.Module, x: Tensor, target: Tensor, sets: Tensor, background: Tensor) -> Tensor:
         """Mean scores (N, M) of rows x (N, n) on sets of features, bool (M, n), and the background elsewhere."""
@@ -158,7 +229,22 @@ class Contributions(ByColumns):
         return scores.reshape(len(x), len(sets), len(background)).mean(2)
 
 
-class _Coalitions(NamedTuple):
+def _without_rounding(contributions: Tensor, size: Tensor) -> Tensor:
+    """Contributions (N, columns) to scores of some size (N,): 0, with its slope, where there is rounding alone.
+
+    What adds nothing must not be listed as if it did.
+    """
+    faint = contributions.detach().abs() <= FAINT * torch.finfo(size.dtype).eps * size[:, None]
+    return contributions - torch.where(faint, contributions.detach(), 0.0)
+
+
+def _by_class(name: Score, logits: Tensor) -> Tensor:
+    """The mean score of each class over rows with logits (B, C), (C,)."""
+    classes = torch.arange(logits.shape[1], device=logits.device)
+    return torch.stack([score(name, logits, c.expand(len(logits))) for c in classes]).mean(1)
+
+
+class Coalitions(NamedTuple):
     """The sets of columns that permutations pass through.
 
     Attributes:
@@ -173,7 +259,8 @@ class _Coalitions(NamedTuple):
 
 
 @lru_cache(maxsize=32)
-def _coalitions(columns: int, pairs: int, seed: int) -> _Coalitions:
+def coalitions(columns: int, pairs: int, seed: int) -> Coalitions:
+    """The sets of some columns; for few of them of all permutations, else of pairs that are drawn."""
     if math.factorial(min(columns, 20)) <= 2 * pairs:
         orders = np.array(list(itertools.permutations(range(columns))), dtype=np.int64)
     else:
@@ -189,4 +276,4 @@ def _coalitions(columns: int, pairs: int, seed: int) -> _Coalitions:
     for order, sets in zip(orders, which, strict=True):
         np.add.at(weights, (sets[1:], order), 1 / len(orders))
         np.add.at(weights, (sets[:-1], order), -1 / len(orders))
-    return _Coalitions(torch.from_numpy(orders), torch.from_numpy(members), torch.from_numpy(weights))
+    return Coalitions(torch.from_numpy(orders), torch.from_numpy(members), torch.from_numpy(weights))

@@ -7,12 +7,13 @@ from typing import ClassVar, Literal, NamedTuple, get_args
 import torch
 from torch import Tensor, nn
 
+from r2et import ranking
 from r2et.domain import Domain, under_threat
 from r2et.errors import InputError
 from r2et.numerics.autograd import forward
 from r2et.numerics.checks import check_differentiable, check_inputs, check_logits, no_gradient
 from r2et.numerics.preflight import check_module, measuring
-from r2et.numerics.values import check_choice, is_whole, plain_numbers, quoted
+from r2et.numerics.values import check_choice, check_k, is_whole, plain_numbers, quoted
 from r2et.registry import Registry
 from r2et.scores import Score, check_score, checked_target, score
 
@@ -141,6 +142,17 @@ class Explainer(ABC):
             return pixels.unsqueeze(self.inputs).expand_as(x)
         return mask.reshape(x.shape)
 
+    def ranked(self, scores: Tensor, k: int) -> Tensor:
+        """Scores (N, ..., n) whose top k is the list: with k empty places in front where it may have fewer names.
+
+        See `r2et.ranking.with_blanks`; the column i is at k + i then.
+        """
+        return ranking.with_blanks(scores, k) if self.positive else scores
+
+    def check_k(self, k: int, n: int) -> None:
+        """Raise unless lists of at most k of n features can differ: all n, too, where a list may have fewer."""
+        check_k(k, n + 1 if self.positive and is_whole(k) and k == n else n)
+
     def check_shape(self, x: Tensor) -> None:
         """Raise unless x fits `inputs` and `reduce`."""
         if self.inputs == 2 and (x.ndim < 3 or x.shape[1] != 2):
@@ -154,6 +166,17 @@ class Explainer(ABC):
 
     def refuse_moves(self, movable: Tensor) -> None:  # noqa: B027 - most are about every input
         """Raise if the explanation is not about inputs in which these features move, bool (n,)."""
+
+    def in_units(self, scale: Tensor) -> "Explainer":
+        """What explains the model f(z * scale) at z = x / scale as this explains f at x.
+
+        Args:
+            scale: one unit of each feature, (*features), as `r2et.domain.in_plausible_units` has it.
+        """
+        raise InputError(
+            f"{type(self).__name__} depends on the units of the inputs, and has no form for others: use gradient, "
+            "gradient-times-input, column-effects or contributions"
+        )
 
     def gradient(
         self, model: nn.Module, x: Tensor, target: Tensor, *, create_graph: bool, logits: Tensor | None

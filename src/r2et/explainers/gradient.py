@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from r2et.columns import Columns, Kind
 from r2et.explainers.explainer import EXPLAINERS, Explainer
 
 
@@ -35,6 +36,16 @@ class Gradient(Explainer):
         """grad s_c(x), in the shape of x."""
         return self.gradient(model, x, target, create_graph=create_graph, logits=logits)
 
+    def in_units(self, scale: Tensor) -> Explainer:
+        """The slopes of a table of numbers, each divided by its unit."""
+        from r2et.explainers.column_effects import ColumnEffects
+
+        n = scale.numel()
+        kinds: list[Kind] = ["number"] * n
+        columns = Columns([f"feature {i}" for i in range(n)], [(i,) for i in range(n)], kinds, [()] * n)
+        plain = ColumnEffects(columns=columns, reduce=self.reduce, inputs=self.inputs, score=self.score)
+        return plain.in_units(scale)
+
 
 @EXPLAINERS.register("gradient-times-input")
 @dataclass(frozen=True, kw_only=True)
@@ -61,3 +72,7 @@ class GradientTimesInput(Explainer):
     ) -> Tensor:
         """x * grad s_c(x), in the shape of x."""
         return x * self.gradient(model, x, target, create_graph=create_graph, logits=logits)
+
+    def in_units(self, scale: Tensor) -> Explainer:
+        """The same: units cancel."""
+        return self

@@ -32,11 +32,11 @@ class Individuality:
     all of it are one entry; D is how many entries there are.
 
     Attributes:
-        lists: the features that are named, rising, int64 (D, M, k).
+        lists: the features that are named, rising, int64 (D, M, k); -1 stands for an empty place, first.
         classes: that are explained, int64 (D,).
         precision: P@k, float64 (D, S).
         rows: how many rows are alike, int64 (D,).
-        features: n, of which each list names k.
+        features: n, of which each list names k, or fewer.
         signed: whether lists may be compared within one explained class only.
 
     >>> lists = torch.tensor([[0, 1], [1, 0], [0, 2], [2, 3]])
@@ -66,7 +66,8 @@ class Individuality:
 
         Args:
             lists: the features that each of N rows names, in any order, int (N, k), or (N, M, k) for M lists per
-                row; or which of n features are named, bool (N, n) or (N, M, n).
+                row, with -1 where a list has fewer names; or which of n features are named, bool (N, n) or
+                (N, M, n). Two lists share a part of the longer one; without a name both are the same.
             features: n; None for bool lists.
             classes: the class that is explained, int (N,); None = one for all.
             precision: P@k of each row in S situations, (S, N); None = in none.
@@ -109,9 +110,14 @@ class Individuality:
         True
         """
         check_kind("other", other, Individuality, "Individuality.of(lists, 8)")
+        here, there = self.lists, other.lists
+        if (here < 0).any() or (there < 0).any():
+            # the longest list of one part may be shorter than that of another
+            most = max(self.k, other.k)
+            here, there = (torch.nn.functional.pad(of, (most - of.shape[-1], 0), value=-1) for of in (here, there))
         for what, own, theirs in (
             ("features", self.features, other.features),
-            ("names in a list", self.k, other.k),
+            ("names in a list", here.shape[-1], there.shape[-1]),
             ("lists per row", self.members, other.members),
             ("situations", self.precision.shape[1], other.precision.shape[1]),
             ("signed", self.signed, other.signed),
@@ -121,7 +127,7 @@ class Individuality:
                     f"lists of different kinds cannot be merged: {what} is {own} here, {theirs} there"
                 )
         return self._counted(
-            torch.cat([self.lists, other.lists]),
+            torch.cat([here, there]),
             torch.cat([self.classes, other.classes]),
             torch.cat([self.precision, other.precision]),
             torch.cat([self.rows, other.rows]),
@@ -133,7 +139,7 @@ class Individuality:
 
     @property
     def k(self) -> int:
-        """Names in a list."""
+        """The most names in a list."""
         return self.lists.shape[-1]
 
     @property
@@ -149,8 +155,9 @@ class Individuality:
     @property
     def counts(self) -> Tensor:
         """How many lists name each feature, int64 (n,)."""
-        weights = self.rows.repeat_interleave(self.members * self.k)
-        return torch.zeros(self.features, dtype=torch.int64).index_add(0, self.lists.flatten(), weights)
+        weights = self.rows[:, None, None].expand_as(self.lists)
+        named = self.lists >= 0
+        return torch.zeros(self.features, dtype=torch.int64).index_add(0, self.lists[named], weights[named])
 
     def _copies(self, groups: Tensor) -> tuple[Tensor, Tensor]:
         """Group and number of each distinct list, int64 (L,) each, from the group of each list, (D, M)."""
@@ -208,8 +215,15 @@ class Individuality:
 
     @property
     def chance(self) -> float:
-        """k / n: the mean P@k of two lists drawn at random."""
-        return self.k / self.features
+        """The mean P@k of two lists of these lengths that name features at random: k / n if all name k."""
+        length, which = (self.lists >= 0).sum(-1).unique(return_inverse=True)
+        if len(length) == 1 and int(length) > 0:
+            return int(length) / self.features
+        weights = self.rows[:, None].expand_as(which).flatten().double()
+        shares = torch.zeros(len(length), dtype=torch.float64).index_add(0, which.flatten(), weights) / self.total
+        shared = torch.minimum(length[:, None], length) / self.features
+        both_empty = torch.maximum(length[:, None], length) == 0
+        return float(shares @ torch.where(both_empty, 1.0, shared.double()) @ shares)
 
     @property
     def one_for_everybody(self) -> bool:
@@ -238,7 +252,8 @@ class Individuality:
         """The share of the listed features that an attacker can move, from which of all of them, bool (n,)."""
         if not isinstance(movable, Tensor) or movable.dtype != torch.bool or movable.shape != (self.features,):
             raise InputError(f"movable must be a bool tensor ({self.features},), got {quoted(movable)}")
-        return int(self.counts[movable.cpu()].sum()) / (self.k * self.total)
+        counts = self.counts
+        return int(counts[movable.cpu()].sum()) / max(1, int(counts.sum()))
 
     def to_dict(self) -> dict[str, Any]:
         """The figures without kappa, as plain JSON values."""

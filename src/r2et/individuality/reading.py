@@ -8,7 +8,7 @@ from r2et.numerics.values import check_count, quoted
 
 
 def read_lists(lists: Tensor, features: int | None) -> tuple[Tensor, int]:
-    """Rising numbers of features (N, M, k), and n."""
+    """Rising numbers of features (N, M, k), empty places (-1) first, and n."""
     if not isinstance(lists, Tensor) or lists.ndim not in (2, 3) or lists.numel() == 0:
         raise InputError(f"lists must be a tensor (N, k) of the features that each row names, got {quoted(lists)}")
     _check_dense("lists", lists)
@@ -23,24 +23,22 @@ def read_lists(lists: Tensor, features: int | None) -> tuple[Tensor, int]:
         raise InputError("features must say how many there are, of which each list names some, got features=None")
     check_count("features", features)
     rising = by_member.long().sort(dim=-1).values
-    if int(rising.min()) < 0 or int(rising.max()) >= features:
+    if int(rising.min()) < -1 or int(rising.max()) >= features:
         raise InputError(
-            f"lists must name features from 0 to {features - 1}, got {int(rising.min())} to {int(rising.max())}"
+            f"lists must name features from 0 to {features - 1}, or -1 for none, got {int(rising.min())} to "
+            f"{int(rising.max())}"
         )
-    if bool((rising.diff(dim=-1) == 0).any()):
+    if bool(((rising.diff(dim=-1) == 0) & (rising[..., 1:] >= 0)).any()):
         raise InputError("lists must name a feature once: one of them names it twice")
     return rising, int(features)
 
 
 def _named(masks: Tensor) -> Tensor:
-    """Rising numbers of features (N, M, k) from masks (N, M, n)."""
-    sizes = masks.sum(-1)
-    k = int(sizes.flatten()[0])
-    if k == 0 or bool((sizes != k).any()):
-        raise InputError(
-            f"lists must all name the same number of features, got {int(sizes.min())} to {int(sizes.max())}"
-        )
-    return masks.nonzero()[:, -1].reshape(*masks.shape[:-1], k)
+    """Rising numbers of features (N, M, k) from masks (N, M, n); k is the length of the longest list."""
+    n = masks.shape[-1]
+    longest = max(1, int(masks.sum(-1).max()))
+    numbers = torch.where(masks, torch.arange(n), -1)
+    return numbers.sort(dim=-1).values[..., n - longest :]
 
 
 def read_classes(classes: Tensor, count: int) -> Tensor:

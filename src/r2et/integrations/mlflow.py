@@ -22,12 +22,13 @@ def log_audit(audit: Audit, name: str = "explanations") -> dict[str, float]:
         name: in front of every metric and parameter, and the folder of report.html and audit.json.
 
     Returns:
-        The metrics: accuracy, AUC, mean thickness, and of each attack and radius P@k and the share of inputs that
-        lost a feature, such as `explanations/WorstCase/0.3/precision`.
+        The metrics: accuracy and AUC (of numbers R2 and mean absolute error), mean thickness, and of each attack
+        and radius P@k and the share of inputs that lost a feature, such as `explanations/WorstCase/0.3/precision`.
     """
     check_kind("audit", audit, Audit, "what r2et.audit(model, x, y) returns")
     check_text("name", name)
-    metrics = {"accuracy": audit.accuracy, "auc": audit.auc, "thickness": float(audit.thickness.mean())}
+    metrics = {name: getattr(audit, name) for name in ("accuracy", "auc", "r2", "mae")}
+    metrics |= {"thickness": float(audit.thickness.mean())}
     for row in audit.attacks:
         metrics[f"{row.attack}/{row.radius:g}/precision"] = row.precision
         metrics[f"{row.attack}/{row.radius:g}/changed"] = row.changed

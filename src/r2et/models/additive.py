@@ -115,11 +115,16 @@ class Additive(nn.Module):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = cls(columns.n, classes, numeric=numeric, groups=groups, units=units, beta=beta)
-        with torch.no_grad():
-            knots = [_knots(x[:, feature].detach().double().cpu(), units) for feature in numeric]
-            if knots:
-                model.shift.copy_(-model.steepness * torch.stack(knots))
+        model.place_knots(x)
         return model.to(x.device)
+
+    def place_knots(self, x: Tensor) -> None:
+        """Let the units bend where rows x (N, n) are, as in `from_rows`: before training."""
+        units = self.steepness.shape[1]
+        knots = [_knots(x[:, feature].detach().double().cpu(), units) for feature in self.numeric]
+        if knots:
+            with torch.no_grad():
+                self.shift.copy_(-self.steepness * torch.stack(knots).to(self.steepness))
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits (N, classes)."""
@@ -130,6 +135,24 @@ class Additive(nn.Module):
             s = s + self.heights(self.activation(numbers * self.steepness + self.shift).flatten(1))
         logits: Tensor = self.logits(s)
         return logits
+
+    def parts(self, x: Tensor) -> Tensor:
+        """What each feature adds to each logit, (N, classes, n) of rows (N, n): the rest of a logit is a constant.
+
+        >>> model, x = Additive(3, 2), torch.randn(4, 3)
+        >>> moved = model.parts(x) - model.parts(torch.zeros(1, 3))
+        >>> bool(torch.allclose(moved.sum(2), model(x) - model(torch.zeros(1, 3)), atol=1e-5))
+        True
+        """
+        check_shape(x, (self.features,), "this additive model")
+        parts = x[:, None] * self.centred()
+        if self.numeric:
+            units = self.activation(x[:, self.numeric].unsqueeze(2) * self.steepness + self.shift)
+            heights = self.heights.weight.reshape(-1, *self.steepness.shape)
+            shapes = torch.stack([(units * own).sum(2) for own in heights], 1)
+            parts = parts.index_add(2, torch.tensor(self.numeric, device=x.device), shapes)
+        # logits (0, s) of two classes
+        return F.pad(parts, (0, 0, 1, 0)) if self.classes == 2 else parts
 
     def centred(self) -> Tensor:
         """The linear terms (outputs, features), with a mean of 0 in every group."""

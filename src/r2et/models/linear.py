@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from r2et.models.architecture import MODELS, check_layers
 from r2et.numerics.values import check_count
@@ -21,6 +21,10 @@ class Linear(nn.Linear):
         check_count("classes", classes)
         check_layers("a linear model", features, classes)
         super().__init__(features, classes)
+
+    def parts(self, x: Tensor) -> Tensor:
+        """What each feature adds to each logit, (N, classes, features) of rows (N, features)."""
+        return x[:, None] * self.weight
 
     @property
     def architecture(self) -> dict[str, Any]:

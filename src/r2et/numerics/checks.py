@@ -84,23 +84,74 @@ def check_labels(y: Tensor, rows: int, classes: int | None = None) -> None:
             raise InputError(
                 f"label {int(y[row])} in row {row} is out of range: the model has {classes} classes, "
                 f"so labels go from 0 to {classes - 1}"
+                if classes > 1
+                else f"label {int(y[row])} in row {row} is out of range: the model has one output, and no classes "
+                f"but 0; {ONE_LOGIT}"
             )
 
 
+#: to whoever meant two classes by one output
+ONE_LOGIT = "for a classifier with a single sigmoid output z return torch.cat([torch.zeros_like(z), z], dim=1)"
+
+
+@once
+def check_told(y: Tensor, rows: int) -> None:
+    """What is true of rows: class numbers, int64 (N,), or finite numbers, floating-point (N,)."""
+    if not isinstance(y, Tensor) or y.is_nested or not y.is_floating_point() or y.ndim != 1:
+        check_labels(y, rows)
+        return
+    if len(y) != rows:
+        raise InputError(f"{len(y)} labels for {rows} rows of x")
+    bad = ~torch.isfinite(y)
+    if bad.any():
+        row = int(bad.nonzero()[0])
+        raise InputError(
+            f"y has {int(bad.sum())} values that are NaN or infinite, first {y[row].item()} in row {row}"
+        )
+
+
+def check_outcomes(y: Tensor, rows: int, outputs: int) -> None:
+    """What is true of rows fits a model: class numbers for two outputs or more, numbers (N,) for one.
+
+    Zeros and ones alone are two classes: whoever gives them to a model of one output has a classifier in mind.
+    """
+    check_told(y, rows)
+    if outputs > 1:
+        if y.is_floating_point():
+            raise InputError(
+                f"the model has {outputs} outputs, so it predicts classes, and y has fractions, or is no int64: "
+                "labels must be a 1-d int64 tensor of class numbers; one output (N, 1) predicts numbers"
+            )
+        check_labels(y, rows, outputs)
+        return
+    distinct = y.unique() if y.numel() < 2**24 else y[: 2**20].unique()
+    if len(distinct) == 2 and bool(((distinct == 0) | (distinct == 1)).all()):
+        raise ModelError(
+            "the model has one output, which is taken for a number that it predicts (regression), and the labels "
+            f"are 0 and 1 alone, which are two classes: {ONE_LOGIT}"
+        )
+
+
+def as_numbers(y: Tensor, like: Tensor) -> Tensor:
+    """What is true of rows (N,), in the dtype of the outputs (N, 1) of a model that predicts numbers."""
+    return y.to(like.dtype) if like.shape[1] == 1 else y
+
+
 def check_logits(logits: Tensor, rows: int) -> None:
-    """The output of a model: logits (N, C) with at least two classes, not probabilities."""
+    """The output of a model: logits (N, C) of classes, not probabilities, or one number each (N, 1)."""
     if not isinstance(logits, Tensor):
         raise ModelError(
             f"the model must return a tensor of logits (N, classes), got {type(logits).__name__}; "
             "wrap it in a module that returns the logits alone"
         )
     if logits.ndim != 2 or logits.shape[0] != rows:
-        raise ModelError(f"the model must return logits of shape ({rows}, classes), got {tuple(logits.shape)}")
-    if logits.shape[1] < 2:
+        column = f"; a model that predicts one number z returns a column, z.reshape(-1, 1), and {ONE_LOGIT}"
         raise ModelError(
-            f"the model returned logits of shape {tuple(logits.shape)}, one column; r2et needs one logit per "
-            "class: for a single sigmoid output z return torch.cat([torch.zeros_like(z), z], dim=1)"
+            f"the model must return logits of shape ({rows}, classes), got {tuple(logits.shape)}"
+            + (column if logits.ndim == 1 else "")
         )
+    if logits.shape[1] < 1:
+        raise ModelError(f"the model returned logits of shape {tuple(logits.shape)}: there is no output")
     values = logits.detach()
     if not torch.isfinite(values).all():
         row = int((~torch.isfinite(values)).any(1).nonzero()[0])
@@ -117,7 +168,9 @@ def _look_like_probabilities(values: Tensor) -> bool:
     inside = (values >= 0) & (values <= 1)
     # logits such as (0, 1) sum to one by design; a softmax is strictly inside somewhere
     strictly = ((values > 0) & (values < 1)).all(1).any()
-    return bool(inside.all() and strictly and ((values.sum(1) - 1).abs() < tolerance).all())
+    return values.shape[1] > 1 and bool(
+        inside.all() and strictly and ((values.sum(1) - 1).abs() < tolerance).all()
+    )
 
 
 def check_differentiable(logits: Tensor) -> None:

@@ -201,7 +201,7 @@ _OVERWRITES = (
 
 
 def _check_output(logits: Any, few: Tensor) -> None:
-    usable = isinstance(logits, Tensor) and logits.ndim == 2 and len(logits) == len(few) and logits.shape[1] > 1
+    usable = isinstance(logits, Tensor) and logits.ndim == 2 and len(logits) == len(few) and logits.shape[1] > 0
     if not usable:
         check_logits(logits, len(few))
     if logits.device != few.device:

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from r2et.attacks import ERAttack, Task
 from r2et.explainers import Explainer, Gradient
 from r2et.numerics.preflight import trusted
-from r2et.numerics.values import check_count, check_k, check_kind, check_positive
-from r2et.objectives.objective import OBJECTIVES, Loss, mean_cross_entropy
+from r2et.numerics.values import check_count, check_kind, check_positive
+from r2et.objectives.objective import OBJECTIVES, Loss, mean_loss
 from r2et.objectives.regularised import evaluation_mode
 from r2et.objectives.threatened import Threatened
 
@@ -63,7 +63,7 @@ class AdversarialTraining(Threatened):
         measured, reach = self.measured(model, x)
         with evaluation_mode(model), trusted(measured):
             task = Task.prepare(attack, measured, x, reach=reach)
-            check_k(self.k, task.before.shape[-1])
+            self.explainer.check_k(self.k, task.before.shape[-1])
             attacked = attack.on([task], [self.radius])[0].x
-        value = mean_cross_entropy(model(attacked), y, weights=weights)
+        value = mean_loss(model(attacked), y, weights=weights)
         return Loss(value, {"adversarial cross-entropy": value.detach()})

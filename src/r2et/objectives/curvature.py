@@ -17,7 +17,7 @@ from r2et.errors import ModelError
 from r2et.explainers import Gradient
 from r2et.numerics.autograd import derivative, unit
 from r2et.numerics.jacobian import jacobian
-from r2et.numerics.values import check_choice, check_count, check_k, check_positive, check_weight
+from r2et.numerics.values import check_choice, check_count, check_positive, check_weight
 from r2et.objectives.explained_batch import Direction, ExplainedBatch
 from r2et.objectives.objective import OBJECTIVES
 from r2et.objectives.regularised import Regularised, Term, check_reference
@@ -153,7 +153,7 @@ class CertifiedRadius(Regularised):
 
     def terms(self, batch: ExplainedBatch) -> dict[str, Term]:
         """The mean of the smallest ratios."""
-        check_k(self.k, batch.scores.shape[-1])
+        batch.explainer.check_k(self.k, batch.scores.shape[-1])
         network = None if self.denominator == "point" else self._network(batch)
         radius = self._at_points(batch) if network is None else self._enclosed(batch, network)
         return {"radius": Term(radius.mean(), -self.weight)}
@@ -196,8 +196,9 @@ class CertifiedRadius(Regularised):
 
     def _at_points(self, batch: ExplainedBatch) -> Tensor:
         """min over pairs of h / ||H_i - H_j|| at x, (N,)."""
-        scores = batch.scores
-        kept = batch.ranking_to_keep(self.reference)
+        explainer = batch.explainer
+        scores = explainer.ranked(batch.scores, self.k)
+        kept = explainer.ranked(batch.ranking_to_keep(self.reference), self.k)
         top = ranking.top_k(kept, self.k)
         rest = ranking.order(kept)[..., self.k :]
         slopes = batch.along_reach(jacobian(scores, batch.x, create_graph=True)).reshape(*scores.shape, -1)
@@ -210,6 +211,10 @@ class CertifiedRadius(Regularised):
         gaps = salient[0][..., :, None] - other[0][..., None, :]
         spread = (salient[1][..., :, None, :] - other[1][..., None, :, :]).norm(dim=-1)
         ratios: Tensor = gaps / spread.clamp_min(1e-12)
+        if explainer.positive:
+            # two empty places never change places
+            empty = (top < self.k)[..., :, None] & (rest < self.k)[..., None, :]
+            ratios = ratios.masked_fill(empty, torch.inf)
         return ratios.flatten(start_dim=1).amin(1)
 
 

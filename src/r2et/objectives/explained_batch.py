@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from r2et.domain import Reach, WithoutGauge
 from r2et.explainers import Explainer, Gradient
 from r2et.numerics.autograd import derivative, forward, unit
-from r2et.scores import log_odds, predicted_class
+from r2et.scores import predicted_class, score
 
 Direction = Literal["gradient", "random", "adversarial"]
 #: how far the random step goes that an adversarial direction is looked for from, as a share of the difference
@@ -93,7 +93,7 @@ class ExplainedBatch:
         elif isinstance(self.explainer, Gradient):
             drawn = self._allowed(self.attributions[:rows].detach())
         else:
-            value = log_odds(self.logits, self.target).sum()
+            value = score("log-odds", self.logits, self.target).sum()
             drawn = self._allowed(derivative(value, self.x, retain_graph=True)[:rows])
         return unit(drawn)
 

@@ -115,8 +115,15 @@ class R2ET(Regularised):
         if self.scale_free:
             scores = batch.explainer.flatten(unit(batch.attributions))
         kept = batch.ranking_to_keep(self.reference)
-        weights = pair_weights(kept, self.k, pairs=self.pairs, boundary_pairs=self.boundary_pairs)
-        return (weights * scores).sum(-1)
+        batch.explainer.check_k(self.k, kept.shape[-1])
+        weights = pair_weights(
+            batch.explainer.ranked(kept, self.k),
+            self.k,
+            pairs=self.pairs,
+            boundary_pairs=self.boundary_pairs,
+            blanks=self.k if batch.explainer.positive else 0,
+        )
+        return (weights * batch.explainer.ranked(scores, self.k)).sum(-1)
 
 
 @OBJECTIVES.register("thickness")
@@ -151,7 +158,9 @@ class DirectThickness(Regularised):
 
     def terms(self, batch: ExplainedBatch) -> dict[str, Term]:
         """The mean gap thickness."""
-        weights = pair_weights(batch.scores.detach(), self.k)
+        explainer = batch.explainer
+        explainer.check_k(self.k, batch.scores.shape[-1])
+        weights = ranking.all_pair_weights(explainer.ranked(batch.scores.detach(), self.k), self.k)
         paths = path_explanations(
             batch.model,
             batch.x.detach(),
@@ -165,15 +174,35 @@ class DirectThickness(Regularised):
             reach=batch.reach,
             create_graph=True,
         )
-        value = torch.cat([(scores * weights).sum(-1) for scores in paths]).mean()
+        value = torch.cat([(explainer.ranked(scores, self.k) * weights).sum(-1) for scores in paths]).mean()
         return {"thickness": Term(value, -self.weight)}
 
 
 def pair_weights(
-    scores: Tensor, k: int, *, pairs: PairChoice = "all", boundary_pairs: int | None = None
+    scores: Tensor, k: int, *, pairs: PairChoice = "all", boundary_pairs: int | None = None, blanks: int = 0
 ) -> Tensor:
-    """Weights (N, ..., n) of the mean gap over all or over the boundary pairs of the ranking of these scores."""
+    """Weights (N, ..., n) of the mean gap over all or over the boundary pairs of the ranking of these scores.
+
+    Args:
+        scores: (N, ..., n).
+        k: size of the salient set.
+        pairs: as in `R2ET`.
+        boundary_pairs: as in `R2ET`.
+        blanks: how many empty places stand first (`r2et.ranking.with_blanks`). The boundary of a list that has
+            some is 0: names are paired with empty places.
+    """
     check_k(k, scores.shape[-1])
-    if pairs == "boundary":
-        return ranking.boundary_pair_weights(scores, k, boundary_pairs)
-    return ranking.all_pair_weights(scores, k)
+    if pairs == "all":
+        return ranking.all_pair_weights(scores, k)
+    weights = ranking.boundary_pair_weights(scores, k, boundary_pairs)
+    if not blanks:
+        return weights
+    top = ranking.list_mask(scores.detach(), k)
+    count = k if boundary_pairs is None else boundary_pairs
+    zero = torch.zeros_like(weights)
+    for numbers, share in zip(
+        ranking.across_zero(scores.detach()[..., k:], top[..., k:], k), (1, -1), strict=True
+    ):
+        near = numbers[..., :count]
+        zero = zero.scatter_add(-1, near, torch.full_like(scores, share / count)[..., :count])
+    return torch.where(top[..., :1], zero, weights)

@@ -11,6 +11,7 @@ from r2et.domain import Domain, Threat, chosen_threat
 from r2et.errors import InputError
 from r2et.explainers import Explainer
 from r2et.foreign import is_code
+from r2et.models import Additive
 from r2et.numerics.modes import copied
 from r2et.numerics.values import check_choice, check_k, check_kind, check_seed
 from r2et.objectives import (
@@ -292,7 +293,7 @@ def train_method(
 
     Args:
         name: a key of `METHODS`, or an objective: its name in the registry, or `package.module:Class`.
-        train: inputs (N, *features), or pairs (N, 2, *features), and labels (N,).
+        train: inputs (N, *features), or pairs (N, 2, *features), and labels (N,): class numbers, or numbers.
         validation: likewise.
         k: size of the salient set; None = the preset's.
         settings: hyper-parameters of the method; what is left out is the preset's, else the method's default.
@@ -343,10 +344,14 @@ def train_method(
             explainer=explainer,
         )
     else:
-        classes = int(torch.cat([train.y, validation.y]).max()) + 1
+        told = torch.cat([train.y, validation.y])
+        # numbers are predicted by one output
+        outputs = 1 if told.is_floating_point() else int(told.max()) + 1
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            model = method.network(train.x.shape[1:], classes, values, preset.architecture)
+            model = method.network(train.x.shape[1:], outputs, values, preset.architecture)
+        if isinstance(model, Additive):
+            model.place_knots(train.x)
     # the first two rows show whether the network runs on them, and how many features there are
     check_k(k, explainer(model, train.x[:2].to(next(model.parameters()).device)).shape[-1])
     schedule = preset.training if vanilla is None else preset.retraining

@@ -45,6 +45,8 @@ def with_activation(outline: Outline, activation: str, beta: float | None) -> di
     """
     if "embedding" in outline and outline["name"] == "siamese":
         return {**outline, "embedding": with_activation(outline["embedding"], activation, beta)}
+    if outline["name"] == "additive":  # its units are softplus whatever the method
+        return {**outline, "beta": beta}
     return {**outline, "activation": activation, "beta": beta}
 
 

@@ -8,7 +8,9 @@ import torch
 from markupsafe import Markup
 from torch import Tensor
 
-from r2et.auditing import Audit, Samples
+from r2et.auditing import Audit
+from r2et.auditing.examples import class_in_words, own_value
+from r2et.auditing.own_rows import column_of
 
 #: numbers that the explorer may hold for all rows together, and rows
 NUMBERS, MOST_ROWS, FEWEST_ROWS = 110_000, 1000, 24
@@ -27,7 +29,8 @@ def explorer(audits: Sequence[Audit]) -> dict[str, Any]:
             "name": audit.name,
             "k": audit.k,
             "radii": list(audit.samples.radii),
-            "rows": {str(row): _row(audit.samples, row) for row in numbers},
+            "rows": {str(row): {**_predicted(audit, row), **_row(audit, row)} for row in numbers},
+            "direction": audit.direction,
             "order": [row for row in audit.samples.most_fragile().tolist() if row in set(numbers)],
         }
         for audit in audits
@@ -46,8 +49,12 @@ def explorer(audits: Sequence[Audit]) -> dict[str, Any]:
         "total": first.rows,
         "members": first.samples.members,
         "inputs": inputs,
-        "classes": list(first.class_names),
-        "labels": {str(row): int(first.samples.labels[row]) for row in numbers},
+        "classes": [class_in_words(first, number) for number in range(len(first.class_names))],
+        "outcome": None if first.outcome is None else first.outcome.name,
+        "what": first.ranks.removesuffix("s"),
+        "own": first.own is not None and column_of(first.own, 0, first.features) is not None,
+        "moves": first.own is not None and first.own.moves is not None,
+        "labels": {str(row): _label(first, row) for row in numbers},
         "names": {str(row): first.samples.row_names[row] for row in numbers} if first.samples.row_names else {},
         "features": {str(i): first.feature_names[i] for i in sorted(used)},
         "input_names": {str(i): first.input_names[i] for i in sorted(moved)},
@@ -59,7 +66,7 @@ def chosen_rows(audits: Sequence[Audit]) -> list[int]:
     rows = audits[0].rows
     samples = audits[0].samples
     listed = min(samples.top.shape[2], SHOWN) * samples.members
-    each = sum(2 * listed * (1 + len(c.samples.radii)) + 3 * c.samples.moved.shape[1] + 8 for c in audits)
+    each = sum(2 * listed * (1 + len(c.samples.radii)) + _of_changes(c, listed) + 8 for c in audits)
     limit = min(rows, MOST_ROWS, max(FEWEST_ROWS, NUMBERS // each))
     if limit == rows:
         return list(range(rows))
@@ -71,14 +78,36 @@ def chosen_rows(audits: Sequence[Audit]) -> list[int]:
     return sorted(chosen)
 
 
-def _row(samples: Samples, row: int) -> dict[str, Any]:
-    before = samples.top[row]
-    after = samples.after[:, row]
+def _of_changes(audit: Audit, listed: int) -> int:
+    """How many numbers say what was changed of a row, and what its values are."""
+    if audit.own is None:
+        return 3 * audit.samples.moved.shape[1]
+    moved = 0 if audit.own.moves is None else 3 * audit.own.moves.columns.shape[2]
+    return (moved + listed) * len(audit.samples.radii) + listed
+
+
+def _label(audit: Audit, row: int) -> int | str:
+    """The class number of a row, or as text the number that was to be predicted."""
+    label = float(audit.samples.labels[row])
+    return int(label) if audit.outcome is None else audit.outcome.text(label)
+
+
+def _predicted(audit: Audit, row: int) -> dict[str, Any]:
+    """The predicted class of a row and its probability, or as text the predicted number."""
+    value = float(audit.samples.probability[row])
+    if audit.outcome is not None:
+        return {"predicted": audit.outcome.text(value)}
+    return {"predicted": int(audit.samples.predicted[row]), "probability": _short(value, 4)}
+
+
+def _row(audit: Audit, row: int) -> dict[str, Any]:
+    samples = audit.samples
+    before, after = samples.top[row], samples.after[:, row]
     certified = float(samples.certified[row])
     return {
-        "predicted": int(samples.predicted[row]),
-        "probability": _short(float(samples.probability[row]), 4),
         "certified": None if certified != certified else "any" if certified == torch.inf else _short(certified),
+        # lists of one length lose what P@k says
+        "lost": [_lost(before, after[r]) for r in range(len(after))] if audit.direction == "positive" else None,
         "stay": [_short(float(value), 4) for value in samples.precision[:, row]],
         "distance": [_short(float(value)) for value in samples.distance[:, row]],
         # of each reason: number, score, and whether it is in the list of each radius
@@ -95,9 +124,33 @@ def _row(samples: Samples, row: int) -> dict[str, Any]:
             for i, value, by in zip(
                 samples.moved[row], samples.moved_from[row], samples.moved_by[row], strict=True
             )
-            if float(by) != 0
+            if float(by) != 0 and (audit.own is None or audit.own.moves is None)
         ],
+        **_in_own_units(audit, row, before, after),
     }
+
+
+def _lost(before: Tensor, after: Tensor) -> int:
+    """How many names (M, k) are not there afterwards."""
+    pairs = zip(before, after, strict=True)
+    return sum(int(((names >= 0) & ~torch.isin(names, others)).sum()) for names, others in pairs)
+
+
+def _in_own_units(audit: Audit, row: int, before: Tensor, after: Tensor) -> dict[str, Any]:
+    """The values of what is listed and what was changed, of this row alone."""
+    if audit.own is None:
+        return {}
+    listed = sorted({*_shown(before), *_shown(after)})
+    radii = range(len(audit.samples.radii))
+    return {
+        "values": {str(i): own_value(audit, row, i) for i in listed},
+        "changes": [[[c.column, c.was, c.becomes] for c in audit.own.changes(row, at)] for at in radii],
+        "more": [audit.own.more(row, at) for at in radii],
+    }
+
+
+def _shown(names: Tensor) -> set[int]:
+    return {i for i in names[..., :SHOWN].flatten().tolist() if i >= 0}
 
 
 def _reasons(ids: Tensor, scores: Tensor, lists: Sequence[Tensor]) -> list[list[Any]]:
@@ -105,6 +158,7 @@ def _reasons(ids: Tensor, scores: Tensor, lists: Sequence[Tensor]) -> list[list[
     return [
         [int(ids[i]), _short(float(scores[i])), "".join("1" if stay[i] else "0" for stay in stays)]
         for i in range(min(len(ids), SHOWN))
+        if ids[i] >= 0
     ]
 
 

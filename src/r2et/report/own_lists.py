@@ -27,7 +27,7 @@ def _alike(audit: Audit, each: str) -> str:
         "their reasons on average"
     )
     # signed lists are compared within a prediction anyway
-    if lists.signed or lists.overlap_in_class != lists.overlap_in_class:
+    if audit.outcome is not None or lists.signed or lists.overlap_in_class != lists.overlap_in_class:
         return shared
     return f"{shared}, {percent(lists.overlap_in_class)} if both get the same prediction"
 
@@ -42,8 +42,8 @@ def _moved(audit: Audit) -> str:
     if audit.movable == 1:
         return ""
     return (
-        f"{percent(audit.movable)} of the reasons are features that an attacker can move; the others are attacked "
-        "through those."
+        f"{percent(audit.movable)} of the reasons are {audit.ranks} that an attacker can move; the others are "
+        "attacked through those."
     )
 
 

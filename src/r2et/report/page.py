@@ -9,9 +9,11 @@ from dataclasses import replace
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
+import torch
 from markupsafe import Markup
 
 from r2et.auditing import AttackRow, Audit
+from r2et.auditing.provenance import in_words
 from r2et.certificates.both_ends import outwards
 from r2et.errors import InputError
 from r2et.files.writing import write_text
@@ -61,7 +63,11 @@ def render(audits: Audit | Mapping[str, Audit], *, title: str = "", date: dateti
         lstrip_blocks=True,
     )
     environment.filters.update(
-        number=words.number, percent=words.percent, percent_fine=words.percent_fine, values=words.in_words
+        replaced=words.replaced,
+        number=words.number,
+        percent=words.percent,
+        percent_fine=words.percent_fine,
+        values=words.in_words,
     )
     script, style = (_source(environment, name) for name in ("page.js", "style.css"))
     several = len(named) > 1
@@ -77,6 +83,9 @@ def render(audits: Audit | Mapping[str, Audit], *, title: str = "", date: dateti
         first=named[0],
         embedded=embedding.as_json(data := embedding.explorer(named)),
         shown=len(data["numbers"]),
+        what=named[0].ranks.removesuffix("s"),
+        called=words.rows_called(named[0]),
+        one=words.rows_called(named[0], 1),
         fragile=embedding.FRAGILE,
         listed=embedding.SHOWN,
         attack_words=words.ATTACKS,
@@ -119,6 +128,7 @@ def _check_comparable(audits: Sequence[Audit]) -> None:
             ("features", first.features, other.features),
             ("k", first.k, other.k),
             ("classes", len(first.class_names), len(other.class_names)),
+            ("what is predicted", _predicted(first), _predicted(other)),
             ("input features", len(first.input_names), len(other.input_names)),
             ("inputs in a row", first.samples.members, other.samples.members),
         ):
@@ -128,11 +138,25 @@ def _check_comparable(audits: Sequence[Audit]) -> None:
                     f"{other.name!r}; audit the models on the same rows with the same k, or write one report "
                     "each"
                 )
-        if not bool((first.samples.labels == other.samples.labels).all()):
+        if not _same_rows(first, other):
             raise InputError(
                 f"the audits of {first.name!r} and {other.name!r} cannot be compared: their labels differ, so "
                 "they are of different rows"
             )
+
+
+def _same_rows(first: Audit, other: Audit) -> bool:
+    """Whether what is true of the rows is the same in both: numbers in their own units, up to rounding."""
+    ours, theirs = first.samples.labels, other.samples.labels
+    if first.outcome is None or other.outcome is None:
+        return bool((ours == theirs).all())
+    one = first.outcome.mean + first.outcome.scale * ours.double()
+    two = other.outcome.mean + other.outcome.scale * theirs.double()
+    return torch.allclose(one, two, rtol=1e-4, atol=1e-4 * float(one.abs().max()))
+
+
+def _predicted(audit: Audit) -> str:
+    return "a class" if audit.outcome is None else audit.outcome.name
 
 
 def _title(audits: Sequence[Audit]) -> str:
@@ -154,13 +178,15 @@ def _model(audit: Audit, span: tuple[float, float], floor: float) -> dict[str, A
     return {
         "audit": audit,
         "short": short,
-        "full": full + words.same_for_all(audit),
+        "full": full,
         "bracket": charts.bracket(audit, span),
         "histogram": charts.histogram(audit, floor),
         "bracket_rows": _bracket_rows(audit),
         "lists": own_lists.lists_in_words(audit),
         "kappas": own_lists.kappa_rows(audit),
         "one_list": words.one_list(audit),
+        "examples": audit.examples(),
+        "provenance": in_words(audit.provenance()),
         "proof": words.proof_in_words(audit),
         "both_ends": words.bracket_in_words(audit),
         "thickness": words.thickness_in_words(audit),

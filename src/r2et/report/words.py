@@ -1,11 +1,15 @@
 """Numbers and findings in plain words, computed from the figures."""
 
+import re
 from collections.abc import Sequence
 
 import torch
 
 from r2et.auditing import Audit
+from r2et.auditing.lists import individuality_clause
+from r2et.auditing.verdicts import holds, told_kappa
 from r2et.certificates.both_ends import ATTACKERS
+from r2et.numerics import rounding
 
 #: stands between a number and its unit; a line does not break there
 HARD_SPACE = "\u00a0"
@@ -18,12 +22,16 @@ def percent(share: float) -> str:
     >>> [percent(share) for share in (0.0, 0.004, 0.41, 0.997, 1.0)]
     ['0\xa0%', '0.4\xa0%', '41\xa0%', '99.7\xa0%', '100\xa0%']
     """
-    value = 100 * share
-    if value in (0.0, 100.0) or 1 <= value <= 99:
-        return f"{value:.0f}{HARD_SPACE}%"
-    if value < 1:
-        return f"{value:.1f}{HARD_SPACE}%" if value >= 0.05 else f"<0.1{HARD_SPACE}%"
-    return f"{value:.1f}{HARD_SPACE}%" if value < 99.95 else f">99.9{HARD_SPACE}%"
+    return rounding.percent(share).replace(" ", HARD_SPACE)
+
+
+def typeset(text: str) -> str:
+    r"""A sentence as a page has it: no line break before a unit, and minus signs.
+
+    >>> typeset("kappa -0.12, at least 66 %")
+    'kappa −0.12, at least 66\xa0%'
+    """
+    return re.sub(r"-(?=\d)", MINUS, text.replace(" %", f"{HARD_SPACE}%"))
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -47,11 +55,12 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def rows_called(audit: Audit, count: int | None = None) -> str:
-    """`inputs`, or `pairs of inputs`, in the singular for one."""
+    """`inputs`, `rows` or `pairs of inputs`, in the singular for one."""
     one = count == 1
     if audit.samples.members == 2:
         return "pair of inputs" if one else "pairs of inputs"
-    return "input" if one else "inputs"
+    called = audit.calls_rows
+    return called.removesuffix("s") if one else called
 
 
 def size_in_words(audit: Audit, radius: float) -> str:
@@ -65,6 +74,16 @@ def size_in_words(audit: Audit, radius: float) -> str:
 
 
 def headline(audit: Audit) -> tuple[str, str]:
+    """The finding in one short sentence, and in full."""
+    short, full = _finding(audit)
+    if one_list(audit):
+        # that such a list holds is no good news
+        beside = "and" if audit.worst.displaced else "but"
+        short = f"{short.removesuffix('.')}, {beside} it is one list for everybody."
+    return short, f"{stands(audit)} {full}"
+
+
+def _finding(audit: Audit) -> tuple[str, str]:
     """The finding in one short sentence, and in full."""
     worst, k, rows = audit.worst, audit.k, audit.rows
     one_of, any_of = (f"at least one of the {k} reasons", f"any of the {k} reasons")
@@ -95,9 +114,15 @@ def headline(audit: Audit) -> tuple[str, str]:
         (
             f"A change of norm at most {number(worst.radius)} ({size_in_words(audit, worst.radius)}) that "
             f"keeps the prediction replaces {one_of} for {affected} of these {rows:,} "
-            f"{called}, {worst.displaced:.1f} of {k} on average (found by {worst.attack})."
+            f"{called}, {replaced(worst.displaced)} of {k} on average (found by {worst.attack})."
         ),
     )
+
+
+def stands(audit: Audit) -> str:
+    """What holds, and whether it is about the single input: the first sentences of a page."""
+    clause = individuality_clause(audit.individuality, told_kappa(audit), names=rows_called(audit))
+    return typeset(" ".join(filter(None, (holds(audit), clause))))
 
 
 def one_list(audit: Audit) -> bool:
@@ -130,21 +155,31 @@ def comparison(audits: Sequence[Audit]) -> tuple[str, str]:
             f"At norm {number(radius)} each of them loses {lost[best]:.1f} of {k} on average."
         )
     against = ", ".join(f"{lost[position]:.1f} for “{audits[position].name}”" for position in others)
-    accuracies = ", ".join(f"{percent_fine(audits[p].accuracy)} for “{audits[p].name}”" for p in others)
+    accuracies = ", ".join(f"{_accuracy(audits[p])[1]} for “{audits[p].name}”" for p in others)
+    figure, own = _accuracy(audits[best])
     return f"“{audits[best].name}” loses fewest reasons.", (
         f"Under the strongest attack of norm {number(radius)} it loses {lost[best]:.1f} of {k} reasons on "
-        f"average, against {against}. Its accuracy is {percent_fine(audits[best].accuracy)}, "
+        f"average, against {against}. Its {figure} is {own}, "
         f"against {accuracies}.{same_for_all(audits[best])}"
     )
 
 
 def percent_fine(share: float) -> str:
-    r"""With one decimal place.
+    r"""With one decimal place, and never all of it unless it is.
 
-    >>> percent_fine(0.8456)
-    '84.6\xa0%'
+    >>> percent_fine(0.8456), percent_fine(0.99996)
+    ('84.6\xa0%', '>99.9\xa0%')
     """
-    return f"{100 * share:.1f}{HARD_SPACE}%"
+    return of_hundred(rounding.one_digit(share))
+
+
+def replaced(count: float) -> str:
+    """How many reasons were replaced on average: some are not none.
+
+    >>> replaced(1.38), replaced(0.004), replaced(0.0)
+    ('1.4', '<0.1', '0.0')
+    """
+    return "<0.1" if 0 < count < 0.05 else f"{count:.1f}"
 
 
 def thickness_in_words(audit: Audit) -> str:
@@ -157,7 +192,7 @@ def thickness_in_words(audit: Audit) -> str:
     half = "all of them" if median == 1 else f"at least {percent(median)}"
     return (
         f"On average {percent(float(values.mean()))} of the pairs keep their order; for half of the rows {half} "
-        f"do, and for the thinnest one (row {thinnest}) {percent(float(values[thinnest]))}."
+        f"do, and for the thinnest one (row {audit.row_name(thinnest)}) {percent(float(values[thinnest]))}."
     )
 
 
@@ -235,3 +270,10 @@ def in_words(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(map(in_words, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _accuracy(audit: Audit) -> tuple[str, str]:
+    """How well a model predicts, in one figure: what it is called, and its value."""
+    if audit.outcome is None:
+        return "accuracy", percent_fine(audit.accuracy)
+    return "R2", f"{audit.r2:.3f}"

@@ -13,7 +13,7 @@ from r2et.enclosure.attributions import pick
 from r2et.enclosure.problems import Problem, Reading, why_not
 from r2et.enclosure.size import Size
 from r2et.errors import InputError, ModelError
-from r2et.explainers import Explainer, Gradient
+from r2et.explainers import ColumnEffects, Explainer, Gradient
 from r2et.numerics.autograd import forward
 from r2et.numerics.checks import check_generator
 from r2et.numerics.jacobian import jacobian
@@ -130,6 +130,8 @@ def _read(model: nn.Module, x: Tensor, k: int, explainer: Explainer, reach: Reac
     obstacle = why_not(explainer, x)
     if obstacle is None and explainer.score not in ("log-odds", "logit"):
         obstacle = f"the gradient of the {explainer.score} is not enclosed to scale; that of the log-odds is"
+    if obstacle is None and isinstance(explainer, ColumnEffects) and explainer.columns.missing_in(x).any():
+        obstacle = "the columns that have slopes differ from row to row where numbers are missing"
     if obstacle is not None:
         return obstacle
     try:
@@ -193,6 +195,7 @@ def _estimated(
 ) -> ThicknessBounds:
     """The paper's bounds, along what can be reached."""
     before, target = start(model, x, k, explainer)
+    before = explainer.ranked(before, k)
     asked = KEPT * before[0].numel() * x[0].numel() * x.element_size()
     if asked > MOST_BYTES:
         raise InputError(
@@ -205,7 +208,8 @@ def _estimated(
     def rows(points: Tensor) -> Tensor:
         point, logits = forward(model, points)
         with torch.enable_grad():
-            scores = explainer.flatten(explainer.attribute(model, point, target, create_graph=True, logits=logits))
+            attributions = explainer.attribute(model, point, target, create_graph=True, logits=logits)
+            scores = explainer.ranked(explainer.flatten(attributions), k)
         slopes = jacobian(scores, point).detach().reshape(*before.shape, *x.shape[1:])
         return reach.along(slopes, axis=before.ndim + explainer.inputs - 1).flatten(start_dim=before.ndim)
 

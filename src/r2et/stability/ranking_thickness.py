@@ -18,7 +18,7 @@ from r2et.numerics.checks import check_generator, check_inputs
 from r2et.numerics.memory import at_once
 from r2et.numerics.modes import evaluating, own_draws
 from r2et.numerics.preflight import check_module, measuring
-from r2et.numerics.values import check_choice, check_chunk_size, check_count, check_k, check_kind, is_whole, quoted
+from r2et.numerics.values import check_choice, check_chunk_size, check_count, check_kind, is_whole, quoted
 from r2et.stability.neighbours import AdversarialNeighbours, GaussianNeighbours, Neighbours
 
 Variant = Literal["probability", "gap", "average-precision", "dcg"]
@@ -48,7 +48,9 @@ def thickness(
         explainer: None = Gradient of the log-odds for "probability" (only the order counts), of the probability
             for the other variants, whose scale is that of Eq. 2.
         variant: "probability": the share of pairs in order; "gap": their mean gap (Eq. 3);
-            "average-precision": the mean of the gaps for 1..k; "dcg": the sum of the gaps, discounted.
+            "average-precision": the mean of the gaps for 1..k; "dcg": the sum of the gaps, discounted. Where lists
+            name positive scores alone, the k places of a list are compared with all other places, empty ones too
+            (`r2et.ranking.with_blanks`): 1 = no list changes.
         neighbours: the distribution D; None = GaussianNeighbours(0.1).
         samples: how many neighbours are drawn.
         steps: points on the path from x to each neighbour (midpoint rule).
@@ -75,9 +77,9 @@ def thickness(
     draws = own_draws(generator, x)
     with measuring(model, x):
         before, target = start(model, x, k, explainer)
-        measure = _measure(variant, before, k)
+        measure = _measure(variant, explainer.ranked(before, k), k)
         along = [
-            measure(scores)
+            measure(explainer.ranked(scores, k))
             for scores in path_explanations(
                 model,
                 x,
@@ -167,7 +169,7 @@ def attacked_within(neighbours: Neighbours, domain: Domain | None, threat: Threa
 def start(model: nn.Module, x: Tensor, k: int, explainer: Explainer) -> tuple[Tensor, Tensor]:
     """The explanation of the clean input, and the class that is held fixed around it."""
     _, target, before = explainer.explained(model, x)
-    check_k(k, before.shape[-1])
+    explainer.check_k(k, before.shape[-1])
     return before, target
 
 
@@ -215,7 +217,7 @@ def path_explanations(
 
 
 def _measure(variant: Variant, before: Tensor, k: int) -> Callable[[Tensor], Tensor]:
-    """A functional of explanations (..., N, ..., n) whose mean over neighbours is the thickness."""
+    """A functional of ranked scores (..., N, ..., n) whose mean over neighbours is the thickness."""
     if variant == "probability":
         top = ranking.top_k(before, k)
         return lambda scores: ranking.fraction_in_order(scores, top)

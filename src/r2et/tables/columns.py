@@ -1,5 +1,6 @@
 """The columns of a frame, checked: what cannot be used is refused with its column and row."""
 
+import datetime
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias
@@ -15,7 +16,13 @@ from r2et.numerics.values import check_columns, check_kind, check_text, few, quo
 
 Series: TypeAlias = "pd.Series[Any]"
 
+#: what a missing value is called, as a category and in lists
+MISSING = "missing"
+
 _NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
+_DATES = ("datetime64", "datetime", "date")
+#: how files write flags
+_FLAGS = {"True": 1, "False": 0, "true": 1, "false": 0, "TRUE": 1, "FALSE": 0}
 
 
 class ColumnTypeError(InputError, TypeError):
@@ -64,8 +71,8 @@ def refuse_masked(values: object, name: str) -> None:
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         missing = int(np.ma.getmaskarray(values).sum())
         raise InputError(
-            f"{name} has {missing} masked values, which are missing: leave these rows out, or put a "
-            "sklearn.impute.SimpleImputer in front of x.filled(numpy.nan)"
+            f"{name} has {missing} masked values, which are missing: a StableClassifier takes "
+            "x.astype(float).filled(numpy.nan); for other models leave these rows out"
         )
 
 
@@ -159,34 +166,54 @@ def label(column: Series, place: int | np.integer[Any]) -> str:
     return repr(name.item() if isinstance(name, np.generic) else name)
 
 
-def kind_of(column: Series, name: str) -> Literal["number", "flag", "category"]:
-    """Whether a column is a "number", a "flag" or a "category": by its dtype, or by what its objects are."""
-    _refuse_missing(column, name)
+def kind_of(column: Series, name: str) -> Literal["number", "flag", "category", "date"]:
+    """What the values of a column are, missing ones aside: by its dtype, or by what its objects are."""
+    there = _present(column, name)
     if isinstance(column.dtype, pd.CategoricalDtype):
-        kind_of(column.astype(object), name)
+        kind_of(there.astype(object), name)
         return "category"
-    inferred = pd.api.types.infer_dtype(column, skipna=False)
+    inferred = pd.api.types.infer_dtype(there, skipna=False)
     if inferred in _NUMBERS:
         return "number"
     if inferred == "boolean":
         return "flag"
     if inferred == "string":
         return "category"
+    if inferred in _DATES:
+        return "date"
     if inferred in ("mixed", "mixed-integer"):
-        _refuse_mixture(column, name)
+        _refuse_mixture(there, name)
     raise InputError(
-        f"column {name!r} holds {inferred} values such as {column.iloc[0]!r}: turn them into numbers, text or "
-        "categories"
+        f"column {name!r} holds {inferred} values such as {there.iloc[0]!r}: turn them into numbers, text, dates "
+        "or categories"
     )
 
 
-def _refuse_missing(column: Series, name: str) -> None:
-    missing = np.flatnonzero(column.isna().to_numpy())
-    if len(missing):
+def _present(column: Series, name: str) -> Series:
+    there = column[column.notna()]
+    if not len(there):
+        raise InputError(f"column {name!r} has no value in any of {len(column)} rows: leave it out")
+    return there
+
+
+def refuse_missing(columns: Sequence[tuple[str, Series]]) -> None:
+    """Raise if values are missing in columns that may miss none, with all of them, counted.
+
+    >>> refuse_missing([("age", pd.Series([1.0, None])), ("job", pd.Series(["cook", "nurse"]))])
+    Traceback (most recent call last):
+    r2et.errors.InputError: values are missing in a column that missed none in fit: 'age' (1 of 2, first in row 1).
+    Fill them in, leave these rows out, or fit on rows of which some miss them
+    """
+    told = []
+    for name, column in columns:
+        missing = np.flatnonzero(column.isna().to_numpy())
+        if len(missing):
+            told.append(f"{name!r} ({len(missing)} of {len(column)}, first in row {label(column, missing[0])})")
+    if told:
+        which = "a column that missed none" if len(told) == 1 else f"{len(told)} columns that missed none"
         raise InputError(
-            f"column {name!r} misses {len(missing)} of {len(column)} values (NaN), first in row "
-            f"{label(column, missing[0])}: leave these rows out, or put a sklearn.impute.SimpleImputer in "
-            "front"
+            f"values are missing in {which} in fit: {', '.join(told)}. Fill them in, leave these rows out, or fit "
+            "on rows of which some miss them"
         )
 
 
@@ -205,19 +232,15 @@ def _refuse_mixture(column: Series, name: str) -> None:
 
 
 def numbers(column: Series, name: str) -> NDArray[np.float64]:
-    """A column as finite numbers (N,)."""
-    _refuse_missing(column, name)
+    """A column as finite numbers (N,), NaN where one is missing; numbers that are written as text are read."""
     plain = column.astype(object) if isinstance(column.dtype, pd.CategoricalDtype) else column
-    if not (pd.api.types.is_numeric_dtype(plain.dtype) or kind_of(plain, name) in ("number", "flag")):
-        raise InputError(
-            f"column {name!r} was numeric in fit and holds text now, {column.iloc[0]!r} in row "
-            f"{label(column, 0)}: convert it with pandas.to_numeric"
-        )
+    if not pd.api.types.is_numeric_dtype(plain.dtype):
+        plain = _as_numeric(plain, name)
     try:
-        values = plain.to_numpy(dtype=np.float64)
+        values = plain.to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"column {name!r} cannot be read as numbers: {error}") from error
-    infinite = np.flatnonzero(~np.isfinite(values))
+    infinite = np.flatnonzero(np.isinf(values))
     if len(infinite):
         raise InputError(
             f"column {name!r} has infinite values, first {values[infinite[0]]} in row "
@@ -226,11 +249,82 @@ def numbers(column: Series, name: str) -> NDArray[np.float64]:
     return values
 
 
+def _as_numeric(column: Series, name: str) -> Series:
+    """Objects that are numbers, or all of which are texts of numbers."""
+    if not column.notna().any() or kind_of(column, name) in ("number", "flag"):
+        return column.where(column.notna(), np.nan)
+    texts = column.map(lambda value: _FLAGS.get(value, value) if isinstance(value, str) else value)
+    values = pd.to_numeric(texts, errors="coerce")
+    wrong = np.flatnonzero((values.isna() & column.notna()).to_numpy())
+    if len(wrong):
+        raise InputError(
+            f"column {name!r} held numbers in fit and holds {column.iloc[wrong[0]]!r} in row "
+            f"{label(column, wrong[0])} now, which is none ({len(wrong)} such rows): convert the column, for "
+            "example by pandas.to_numeric"
+        )
+    return values
+
+
+def days(column: Series, name: str) -> NDArray[np.float64]:
+    """A column of dates, or of ISO dates as text, as days since 1970 (N,), NaN where one is missing.
+
+    >>> days(pd.Series(["1970-01-02", None, "1971-01-01 12:00"]), "since")
+    array([  1. ,   nan, 365.5])
+    """
+    kind = kind_of(column, name) if column.notna().any() else "date"
+    if kind not in ("date", "category"):
+        raise InputError(
+            f"column {name!r} held dates in fit and holds {_present(column, name).iloc[0]!r} now: convert it by "
+            "pandas.to_datetime"
+        )
+    # of any time zone as of UTC, so that a column may have several
+    if pd.api.types.is_datetime64_any_dtype(column.dtype):
+        dates = pd.to_datetime(column, utc=True)
+    else:
+        dates = pd.to_datetime(column.astype(object), errors="coerce", format="ISO8601", utc=True)
+    wrong = np.flatnonzero((dates.isna() & column.notna()).to_numpy())
+    if len(wrong):
+        raise InputError(
+            f"column {name!r} holds {column.iloc[wrong[0]]!r} in row {label(column, wrong[0])}, which is no date "
+            f"such as 2024-12-31 ({len(wrong)} such rows): convert the column by pandas.to_datetime"
+        )
+    since = dates - pd.Timestamp(0, tz="UTC")
+    return np.asarray((since / pd.Timedelta(days=1)).to_numpy(na_value=np.nan), dtype=np.float64)
+
+
 def factorise(column: Series, name: str) -> tuple[NDArray[np.int64], list[Any]]:
-    """Number of the value of each row (N,), and the values as plain Python objects."""
-    _refuse_missing(column, name)
+    """Number of the value of each row (N,), and the values as plain Python objects; a missing one is "missing".
+
+    Whole numbers are whole, also where missing values beside them made floats of them; a date is a text.
+    """
     try:
-        codes, values = pd.factorize(column.astype(object))
+        codes, values = pd.factorize(column.astype(object).where(column.notna(), MISSING))
     except TypeError as error:
         raise ColumnTypeError(f"column {name!r} holds what cannot be a category: {error}") from error
-    return codes.astype(np.int64), [value.item() if isinstance(value, np.generic) else value for value in values]
+    return codes.astype(np.int64), [_plain(value) for value in values]
+
+
+def _plain(value: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, datetime.date):
+        return as_text(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def as_text(value: Any) -> str:
+    """A value as a file has it: whole numbers without a fraction, dates without a time that is midnight.
+
+    >>> as_text(30.0), as_text(True), as_text(pd.NaT), as_text(pd.Timestamp("2024-12-31"))
+    ('30', 'True', 'missing', '2024-12-31')
+    """
+    if value is None or value is pd.NA or value != value:  # NaN and NaT are not equal to themselves
+        return MISSING
+    if isinstance(value, datetime.datetime):
+        return date_text(value)
+    return str(int(value)) if isinstance(value, float | np.floating) and float(value).is_integer() else str(value)
+
+
+def date_text(value: datetime.datetime) -> str:
+    """A date as ISO 8601, without a time that is midnight."""
+    whole = value.time() == datetime.time() and value.tzinfo is None
+    return value.date().isoformat() if whole else value.isoformat(sep=" ")

@@ -1,27 +1,28 @@
 """Files as frames: the only place where a CSV or Parquet file is read."""
 
-import csv
 import gzip
 import hashlib
 import io
 import os
-import warnings
 import zlib
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from r2et.errors import DataError, InputError, in_words
 from r2et.files.reading import regular_file
 from r2et.files.unpacking import allowed, copy_within, too_large, unreadable
-from r2et.numerics.values import check_path, few, quoted
+from r2et.numerics.values import check_count, check_kind, check_path, quoted
+from r2et.tables.formats import Format, Hints
+from r2et.tables.text_files import Choice, read_text, text_chunks
 
 # pandas is imported when it is used: a data set of images needs none
 if TYPE_CHECKING:
     import pandas as pd
 
 _SUFFIXES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".pq")
+_PARQUET = (".parquet", ".pq")
 
 
 def is_table(text: str) -> bool:
@@ -33,41 +34,160 @@ def is_table(text: str) -> bool:
     return text.lower().endswith(_SUFFIXES) or os.sep in text or os.path.isfile(text)
 
 
-def read_frame(path: str | os.PathLike[str]) -> "pd.DataFrame":
-    """A person's own file as a frame, its columns typed by what they hold.
+def read_frame(path: str | os.PathLike[str], format: Format | None = None) -> "pd.DataFrame":
+    r"""A person's own file as a frame, its columns typed by what they hold.
 
     Args:
-        path: a CSV (separated by commas, semicolons or tabs, as its first line is) or a Parquet file.
+        path: a text file with a line of names (CSV), perhaps packed by gzip, or a Parquet file.
+        format: how an earlier file like this one was written; where this one clearly is written otherwise, it is
+            recognised anew. None = recognise everything; `recognise` says what.
+
+    Returns:
+        Whole numbers, numbers, True and False, datetime64 and text; NaN (NaT) where a value is missing.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(f"{folder}/people.csv").write_text("age;pay\n30;1.800,50\n;2.100,00\n")
+    ...     read_frame(f"{folder}/people.csv")
+        age     pay
+    0  30.0  1800.5
+    1   NaN  2100.0
     """
-    return read_once(path)[0]
+    return read_once(path, format)[0]
 
 
-def read_once(path: str | os.PathLike[str]) -> "tuple[pd.DataFrame, str]":
+def read_once(path: str | os.PathLike[str], format: Format | None = None) -> "tuple[pd.DataFrame, str]":
     """A person's own file as a frame, and the SHA-256 of the very bytes that it was made from.
 
     Args:
-        path: a CSV (separated by commas, semicolons or tabs, as its first line is) or a Parquet file.
+        path: as for `read_frame`.
+        format: as for `read_frame`.
+    """
+    loaded = load(path, format)
+    return loaded.frame, loaded.sha256
+
+
+def recognise(
+    path: str | os.PathLike[str],
+    *,
+    like: Format | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
+    thousands: str | None = None,
+    encoding: str | None = None,
+    dates: Mapping[str, str] | None = None,
+    missing: Sequence[str] | None = None,
+) -> Format:
+    r"""How a file is written, decided over all of its rows; `Format.said` tells it in sentences.
+
+    Args:
+        path: as for `read_frame`.
+        like: how an earlier file was written: this one is read in the same way unless it contradicts it.
+        separator: of values; this and the others are recognised where they are None.
+        decimal: "." or ",".
+        thousands: ".", ",", "'", " " or "" (none).
+        encoding: such as "cp1252".
+        dates: column -> how it writes its dates, such as "%d/%m/%Y".
+        missing: texts that stand for a missing value beside the usual ones ("", "NA", "?" and so on).
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(f"{folder}/people.csv").write_text("age;pay\n30;1.800,50\n40;?\n")
+    ...     for sentence in recognise(f"{folder}/people.csv").said:
+    ...         print(sentence)
+    values are separated by semicolons (else: --sep, --encoding)
+    numbers have a decimal comma and dots between thousands: 1.234,56 is 1234.56 (column pay; else: --decimal,
+    --thousands)
+    values are missing in column pay 1 ('?'); further marks: --missing
+    """
+    marks = None if missing is None else (missing,) if isinstance(missing, str) else tuple(missing)
+    hints = Hints(separator, decimal, thousands, encoding, dates, marks)
+    return load(path, like, hints).format
+
+
+def read_chunks(
+    path: str | os.PathLike[str],
+    format: Format,
+    rows: int = 10_000,
+    columns: Sequence[str] | None = None,
+) -> "Iterator[pd.DataFrame]":
+    r"""A file of any size as frames of the same types, in the memory of one of them.
+
+    Args:
+        path: as for `read_frame`.
+        format: what `recognise` says of this file, or of an earlier one; a value that contradicts it is an error.
+        rows: at most this many in each frame; they are labelled by their number in the file.
+        columns: to read, in their order; None = all that the format knows and the file has (of Parquet all).
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(f"{folder}/people.csv").write_text("age;pay\n30;1,5\n40;2,5\n50;3\n")
+    ...     written = recognise(f"{folder}/people.csv")
+    ...     [part["pay"].tolist() for part in read_chunks(f"{folder}/people.csv", written, rows=2)]
+    [[1.5, 2.5], [3.0]]
     """
     check_path("path", path)
-    path = regular_file(path)
-    if not path.name.lower().endswith(_SUFFIXES):
-        raise DataError(f"{quoted(path)} is neither a CSV nor a Parquet file by its name: {', '.join(_SUFFIXES)}")
-    read = _read_parquet if path.suffix.lower() in (".parquet", ".pq") else _read_csv
+    check_kind("format", format, Format, "r2et.tables.recognise(path)")
+    check_count("rows", rows)
+    file = _table_file(path)
+    names = None if columns is None else list(columns)
+    if file.suffix.lower() in _PARQUET:
+        from r2et.tables.parquet_files import parquet_chunks
+
+        return parquet_chunks(file, rows, names)
+    return text_chunks(file, format, rows, names)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A frame, the SHA-256 of the bytes that it was made from, and how they are written."""
+
+    frame: "pd.DataFrame"
+    sha256: str
+    format: Format
+
+
+def load(
+    path: str | os.PathLike[str],
+    like: Format | None = None,
+    hints: Hints | None = None,
+    choose: Choice | None = None,
+) -> Loaded:
+    """A person's own file, read once.
+
+    Args:
+        path: as for `read_frame`.
+        like: how an earlier file was written.
+        hints: what a person said about this one.
+        choose: of the names of the columns those to read; None = all.
+    """
+    check_path("path", path)
+    if like is not None:
+        check_kind("format", like, Format, "r2et.tables.recognise(path)")
+    file = _table_file(path)
+    hints = hints or Hints()
     try:
-        content = path.read_bytes()
-        frame = read(path, content)
+        content = file.read_bytes()
+        if file.suffix.lower() in _PARQUET:
+            from r2et.tables.parquet_files import read_parquet
+
+            frame, written = read_parquet(file, content, hints, choose)
+        else:
+            text = _unpacked(file, content) if file.suffix.lower() == ".gz" else content
+            frame, written = read_text(file, text, like, hints, choose)
     except InputError:
         raise
-    except UnicodeError as error:
-        raise DataError(f"{quoted(path)} cannot be read as a table: it is not in UTF-8, save it so") from error
     # decoders of damaged files raise nearly anything
     except Exception as error:
-        raise DataError(f"{quoted(path)} cannot be read as a table: {in_words(error)}") from error
-    if frame.empty:
-        raise DataError(f"{quoted(path)} has no rows")
-    frame.columns = frame.columns.astype(str)
-    _refuse_repeated(path, frame.columns.tolist())
-    return frame.reset_index(drop=True), hashlib.sha256(content).hexdigest()
+        raise DataError(f"{quoted(file)} cannot be read as a table: {in_words(error)}") from error
+    return Loaded(frame, hashlib.sha256(content).hexdigest(), written)
+
+
+def _table_file(path: str | os.PathLike[str]) -> Path:
+    file = regular_file(path)
+    if not file.name.lower().endswith(_SUFFIXES):
+        raise DataError(f"{quoted(file)} is neither a CSV nor a Parquet file by its name: {', '.join(_SUFFIXES)}")
+    return file
 
 
 def read_texts(
@@ -125,29 +245,6 @@ def _read_columns(path: Path, **options: Any) -> "pd.DataFrame":
     return frame
 
 
-def _read_csv(path: Path, content: bytes) -> "pd.DataFrame":
-    import pandas as pd
-
-    if path.suffix.lower() == ".gz":
-        content = _unpacked(path, content)
-    header = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="").readline()
-    # a name in quotes may hold any of them
-    names = {mark: next(csv.reader([header], delimiter=mark), []) for mark in (",", ";", "\t")}
-    separator = max(names, key=lambda mark: len(names[mark]))
-    # pandas would call the second one "age.1"
-    _refuse_repeated(path, [name for name in names[separator] if name])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", pd.errors.ParserWarning)
-        try:
-            # pandas would take the first column away as an index where rows are longer than the header
-            return pd.read_csv(io.BytesIO(content), sep=separator, index_col=False)
-        except pd.errors.ParserWarning as error:
-            raise DataError(
-                f"{quoted(path)} has rows with more values than the {len(names[separator])} names of its first "
-                "line: name every column"
-            ) from error
-
-
 def _unpacked(path: Path, content: bytes) -> bytes:
     """What a gzip file holds, unless it is damaged or far larger than the file."""
     out = io.BytesIO()
@@ -158,65 +255,7 @@ def _unpacked(path: Path, content: bytes) -> bytes:
         raise unreadable(path, error) from error
     text = out.getvalue()
     # an empty value takes one byte of text, and eight in memory
-    cells = text.count(b"\n") + max(map(text.count, (b",", b";", b"\t")))
+    cells = text.count(b"\n") + max(map(text.count, (b",", b";", b"\t", b"|")))
     if 8 * cells > allowed(len(content)):
         raise too_large(path, f"{cells:,} values")
     return text
-
-
-def _refuse_repeated(path: Path, names: Sequence[str]) -> None:
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        raise DataError(
-            f"{quoted(path)} has several columns called {few(list(map(quoted, repeated)))}: give each a name of "
-            "its own"
-        )
-
-
-def _read_parquet(path: Path, content: bytes) -> "pd.DataFrame":
-    import pandas as pd
-
-    try:
-        from pyarrow import parquet, types
-    except ImportError as error:
-        raise DataError(
-            f"{quoted(path)} needs pyarrow: pip install 'r2et[parquet]', or save the table as CSV"
-        ) from error
-    with parquet.ParquetFile(io.BytesIO(content)) as file:
-        schema, stored = file.schema_arrow, file.metadata
-    rows = stored.num_rows
-    unpacked = sum(stored.row_group(number).total_byte_size for number in range(stored.num_row_groups))
-    _refuse_repeated(path, schema.names)
-    strange = [
-        f"{quoted(entry.name)} ({entry.type})"
-        for entry in schema
-        if types.is_nested(entry.type)
-        or types.is_binary(entry.type)
-        or types.is_large_binary(entry.type)
-        or types.is_fixed_size_binary(entry.type)
-    ]
-    if strange:
-        raise DataError(
-            f"{quoted(path)} has columns of lists, structures or bytes: {few(strange)}. Turn them into columns "
-            "of numbers or text, or leave them out of the file"
-        )
-    # a value that repeats takes no room in the file, and eight bytes in memory
-    if max(rows * len(schema.names) * 8, unpacked) > allowed(len(content)):
-        raise too_large(path, f"{rows:,} rows of {len(schema.names)} columns, {unpacked:,} bytes")
-    texts = [entry.name for entry in schema if types.is_string(entry.type) or types.is_large_string(entry.type)]
-    _check_texts(path, content, texts)
-    return pd.read_parquet(io.BytesIO(content))
-
-
-def _check_texts(path: Path, content: bytes, names: Sequence[str]) -> None:
-    """Refuse a text that is stored once and repeated in very many rows: it is written out in each of them."""
-    from pyarrow import compute, parquet
-
-    limit, seen = allowed(len(content)), 0
-    for name in names:
-        with parquet.ParquetFile(io.BytesIO(content), read_dictionary=[name]) as file:
-            for batch in file.iter_batches(batch_size=2**16, columns=[name]):
-                lengths = compute.binary_length(batch.column(0).dictionary)
-                seen += compute.sum(compute.take(lengths, batch.column(0).indices)).as_py() or 0
-                if seen > limit:
-                    raise too_large(path, f"more than {limit:,} bytes of text")

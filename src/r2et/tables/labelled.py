@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from r2et.errors import DataError, InputError
 from r2et.numerics.values import check_path, check_text, few, quoted, suggestion
 from r2et.tables.columns import listed_names
-from r2et.tables.files import read_once
+from r2et.tables.files import load
+from r2et.tables.formats import Format, Hints
 
 Series: TypeAlias = "pd.Series[Any]"
 
@@ -28,6 +29,7 @@ class LabelledTable:
         target: the name of the column of labels.
         labels: N labels, as they are in the file.
         sha256: of the file's bytes.
+        format: how the file is written.
     """
 
     path: Path
@@ -35,6 +37,12 @@ class LabelledTable:
     target: str
     labels: Series = field(repr=False)
     sha256: str = field(default="", repr=False)
+    format: Format | None = field(default=None, repr=False)
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """What was recognised in the file, as sentences without their full stop."""
+        return () if self.format is None else self.format.said
 
     def rows(self, numbers: NDArray[np.int64]) -> "LabelledTable":
         """The same with some rows only, by their position."""
@@ -42,7 +50,13 @@ class LabelledTable:
 
 
 def read_table(
-    path: str | os.PathLike[str], target: str | None, columns: Sequence[str] | None = None
+    path: str | os.PathLike[str],
+    target: str | None,
+    columns: Sequence[str] | None = None,
+    *,
+    drop: Sequence[str] = (),
+    like: Format | None = None,
+    hints: Hints | None = None,
 ) -> LabelledTable:
     r"""Read a file and take the labels apart from the columns.
 
@@ -50,42 +64,69 @@ def read_table(
         path: a CSV or Parquet file with a line of names.
         target: the column to predict.
         columns: the columns that the model sees, in its order; None = all others, in the order of the file.
+        drop: columns that are left out.
+        like: how an earlier file was written, which a saved classifier remembers.
+        hints: what a person says about how this one is written.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(f"{folder}/people.csv").write_text("age;bought;pay\n30;yes;10\n40;no;20\n")
+    ...     _ = Path(f"{folder}/people.csv").write_text("age;bought;pay\n30;yes;10,5\n40;no;20,5\n")
     ...     table = read_table(f"{folder}/people.csv", "bought")
-    >>> table.frame.columns.tolist(), table.labels.tolist()
-    (['age', 'pay'], ['yes', 'no'])
+    >>> table.frame.columns.tolist(), table.labels.tolist(), table.format.decimal
+    (['age', 'pay'], ['yes', 'no'], ',')
     """
     check_path("path", path)
     path = Path(path)
-    frame, sha256 = read_once(path)
-    known = frame.columns.tolist()
-    if target is None:
-        raise InputError(f"{str(path)!r} is a table: name the column to predict by --target; it has {few(known)}")
-    check_text("target", target)
-    if target not in known:
-        alone = " Columns are separated by commas, semicolons or tabs." if len(known) == 1 else ""
-        raise InputError(
-            f"{str(path)!r} has no column {quoted(target)} to predict{suggestion(target, known[:40])}{alone}"
-        )
-    others = [name for name in known if name != target]
-    wanted = others if columns is None else listed_names("columns", columns)
-    for name in wanted:
-        if name not in known:
-            raise InputError(f"{str(path)!r} has no column {name!r}{suggestion(name, known[:40])}")
-        if name == target:
-            raise InputError(f"column {name!r} is the one to predict: leave it out of the columns")
-    if len(set(wanted)) < len(wanted):
-        raise InputError(f"a column is named twice in {', '.join(map(repr, wanted))}")
-    if not wanted:
-        raise InputError(f"{str(path)!r} has no column besides {target!r}")
-    labels = frame[target]
+    if target is not None:
+        check_text("target", target)
+    loaded = load(path, like, hints, lambda known: _chosen(path, known, target, columns, drop))
+    labels = loaded.frame[target]
     missing = np.flatnonzero(labels.isna().to_numpy())
     if len(missing):
         raise DataError(
             f"column {target!r} of {str(path)!r} misses {len(missing)} of {len(labels)} labels, first in row "
             f"{missing[0]} (counted from 0): leave these rows out"
         )
-    return LabelledTable(path, frame[wanted], target, labels, sha256)
+    return LabelledTable(
+        path, loaded.frame.drop(columns=str(target)), str(target), labels, loaded.sha256, loaded.format
+    )
+
+
+def _chosen(
+    path: Path, known: list[str], target: str | None, columns: Sequence[str] | None, drop: Sequence[str]
+) -> list[str]:
+    """The columns to read: those that the model sees, and the one to predict."""
+    if target is None:
+        raise InputError(f"{str(path)!r} is a table: name the column to predict by --target; it has {few(known)}")
+    if target not in known:
+        alone = (
+            " Columns are separated by commas, semicolons, tabs or pipes, or by --sep." if len(known) == 1 else ""
+        )
+        raise InputError(
+            f"{str(path)!r} has no column {quoted(target)} to predict{suggestion(target, known[:40])}{alone}"
+        )
+    dropped = _dropped(path, known, target, drop)
+    wanted = [name for name in known if name not in dropped | {target}]
+    if columns is not None:
+        wanted = listed_names("columns", columns)
+    for name in wanted:
+        if name not in known:
+            raise InputError(f"{str(path)!r} has no column {name!r}{suggestion(name, known[:40])}")
+        if name == target:
+            raise InputError(f"column {name!r} is the one to predict: leave it out of the columns")
+        if name in dropped:
+            raise InputError(f"column {name!r} is both among the columns and left out (drop)")
+    if len(set(wanted)) < len(wanted):
+        raise InputError(f"a column is named twice in {', '.join(map(repr, wanted))}")
+    if not wanted:
+        raise InputError(f"{str(path)!r} has no column besides {target!r}")
+    return [*wanted, target]
+
+
+def _dropped(path: Path, known: list[str], target: str, drop: Sequence[str]) -> set[str]:
+    for name in listed_names("drop", drop):
+        if name not in known:
+            raise InputError(f"{str(path)!r} has no column {name!r} to leave out{suggestion(name, known[:40])}")
+        if name == target:
+            raise InputError(f"column {name!r} is the one to predict: it cannot be left out")
+    return set(drop)

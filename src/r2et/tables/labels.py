@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from r2et.errors import InputError
-from r2et.numerics.values import check_count, check_kind, few, quoted
+from r2et.numerics.values import as_number, check_count, check_kind, few, quoted
 from r2et.tables.columns import as_input_errors, label, listed_names
 
 Series: TypeAlias = "pd.Series[Any]"
@@ -88,6 +88,45 @@ def class_numbers(labels: Any, classes: Sequence[Any] | None = None) -> Tensor:
             f"{', '.join(map(repr, number))}"
         )
     return torch.tensor([number[value] for value in values], dtype=torch.int64)
+
+
+def as_numbers(labels: Any) -> Tensor:
+    """Numbers that are to be predicted, float64 (N,): finite, and no text.
+
+    >>> as_numbers(pd.Series([1, 2.5]))
+    tensor([1.0000, 2.5000], dtype=torch.float64)
+    """
+    column = _column(labels.detach().cpu().numpy() if isinstance(labels, Tensor) else labels)
+    where = "" if column.name is None else f" of column {column.name!r}"
+    values = column.tolist()
+    for place, value in enumerate(values):
+        if isinstance(value, str | bytes) or as_number(value) is None:
+            raise InputError(
+                f"a number is predicted, but {quoted(value)} in row {label(column, place)}{where} is none"
+            )
+    numbers = np.array(values, dtype=np.float64)
+    if not np.isfinite(numbers).all():
+        place = int(np.flatnonzero(~np.isfinite(numbers))[0])
+        raise InputError(
+            f"a number is predicted, but that in row {label(column, place)}{where} is missing or infinite, "
+            f"{numbers[place]}"
+        )
+    return torch.from_numpy(numbers)
+
+
+def classes_or_numbers(labels: Any) -> Tensor:
+    """Class numbers, int64 (N,), or where there are fractions numbers, float64 (N,).
+
+    >>> classes_or_numbers([1.0, 0.0]), classes_or_numbers([1.0, 0.5])
+    (tensor([1, 0]), tensor([1.0000, 0.5000], dtype=torch.float64))
+    """
+    try:
+        array = np.asarray(labels)
+    except (TypeError, ValueError, RuntimeError):
+        return _whole_numbers(labels)  # which says what is wrong
+    if array.dtype.kind == "f" and np.isfinite(array).all() and (array != np.round(array)).any():
+        return torch.from_numpy(array.astype(np.float64))
+    return _whole_numbers(labels)
 
 
 def _places(classes: Sequence[Any]) -> dict[Any, int]:

@@ -10,7 +10,8 @@ from r2et.columns import Columns
 from r2et.domain import Domain
 from r2et.errors import InputError
 from r2et.numerics.checks import check_inputs
-from r2et.numerics.values import check_kind, quoted
+from r2et.numerics.values import check_kind, check_text, quoted
+from r2et.tables.units import Units
 
 # pandas is imported when it is used: tensors need none
 if TYPE_CHECKING:
@@ -27,11 +28,13 @@ class Rows:
 
     Attributes:
         x: (N, *features).
-        y: class numbers, int64 (N,).
+        y: class numbers, int64 (N,), or for a model with one output numbers (N,).
         names: of the features, or ().
         index: names of the rows, or ().
         domain: the values that the features can take; None if that is unknown.
         columns: which features make up which column of a table; None if that is unknown.
+        units: the columns in a person's own units; None if these are unknown.
+        target: what the classes are of, such as a column of a file; "" if that is unknown.
 
     >>> Rows(torch.zeros(2, 2), torch.tensor([0, 1]), ("age", "pay"))
     Rows(names=('age', 'pay'))
@@ -43,6 +46,8 @@ class Rows:
     index: tuple[str, ...] = field(default=(), repr=False)
     domain: Domain | None = field(default=None, repr=False)
     columns: Columns | None = field(default=None, repr=False)
+    units: Units | None = field(default=None, repr=False)
+    target: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         # what they hold is checked by whoever uses them: once, inside of one call
@@ -52,6 +57,9 @@ class Rows:
             check_kind("domain", self.domain, Domain, "r2et.Domain(lower=0.0)")
         if self.columns is not None:
             check_kind("columns", self.columns, Columns, "r2et.Columns.from_rows(x, domain)")
+        if self.units is not None:
+            check_kind("units", self.units, Units, "r2et.tables.Units.of(encoding.describe())")
+        check_text("target", self.target)
 
 
 if TYPE_CHECKING:
@@ -79,7 +87,15 @@ def read_rows(x: "Inputs", y: "Labels | None", model: nn.Module) -> Rows:
         values, names, index = _numbers(x)
         x = values.to(dtype).to(like.device)
     check_inputs(x)
-    return Rows(x, y if isinstance(y, Tensor) else _class_numbers(y).to(x.device), names, index)
+    labels = y if isinstance(y, Tensor) else _told(y).to(x.device)
+    return Rows(x, labels, names, index, target=series_name(y))
+
+
+def series_name(y: object) -> str:
+    """What a series is called; "" for what has no name."""
+    # told without pandas, which tensors do not need
+    name = getattr(y, "name", None) if hasattr(y, "iloc") else None
+    return "" if name is None else str(name)
 
 
 def row_names(frame: "pd.DataFrame") -> tuple[str, ...]:
@@ -109,7 +125,7 @@ def _numbers(x: Any) -> tuple[Tensor, tuple[str, ...], tuple[str, ...]]:
     return torch.from_numpy(np.array(array, dtype=np.float64)), (), ()
 
 
-def _class_numbers(y: Any) -> Tensor:
-    from r2et.tables.labels import class_numbers
+def _told(y: Any) -> Tensor:
+    from r2et.tables.labels import classes_or_numbers
 
-    return class_numbers(y)
+    return classes_or_numbers(y)

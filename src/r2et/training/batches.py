@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from r2et.errors import InputError
-from r2et.numerics.checks import check_inputs, check_labels
+from r2et.numerics.checks import check_inputs, check_told
 from r2et.numerics.values import quoted
 from r2et.objectives.objective import check_weights
 
@@ -22,7 +22,7 @@ class TrainingRows(Protocol):
 
     @property
     def y(self) -> Tensor:
-        """Class labels, int64 (N,)."""
+        """Class labels, int64 (N,), or for a model with one output numbers (N,)."""
 
 
 @runtime_checkable
@@ -48,7 +48,7 @@ class WeightedRows:
 
     Args:
         x: inputs (N, *features).
-        y: class labels, int64 (N,).
+        y: class labels, int64 (N,), or numbers (N,).
         weights: of the rows (N,), with mean 1 if the loss is to keep its scale; None = all are 1.
     """
 
@@ -58,7 +58,7 @@ class WeightedRows:
 
     def __post_init__(self) -> None:
         check_inputs(self.x)
-        check_labels(self.y, len(self.x))
+        check_told(self.y, len(self.x))
         if self.weights is not None:
             check_weights(self.weights, len(self.x))
 
@@ -69,7 +69,7 @@ class Batch:
 
     Args:
         x: inputs (N, *features).
-        y: class labels, int64 (N,).
+        y: class labels, int64 (N,), or numbers (N,).
         row_weights: of the rows in the classification loss (N,); None = all are 1.
         share: what the loss of this process is multiplied by, so that the mean over processes is the mean over
             the whole batch although their numbers of rows differ; 1 for a process that is alone.
@@ -105,7 +105,7 @@ def as_rows(part: TrainingRows | tuple[Tensor, Tensor], name: str) -> TrainingRo
     if not isinstance(rows, TrainingRows):
         raise InputError(f"{name} must be (x, y), or an object with .x and .y, got {quoted(part)}")
     check_inputs(rows.x, f"{name}.x")
-    check_labels(rows.y, len(rows.x))
+    check_told(rows.y, len(rows.x))
     weights = weights_of(rows)
     if weights is not None:
         check_weights(weights, len(rows.x))

@@ -6,11 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from r2et.errors import InputError, ModelError
-from r2et.numerics.checks import check_differentiable, check_labels, check_logits
+from r2et.numerics.checks import check_differentiable, check_logits, check_outcomes
 from r2et.numerics.modes import evaluating
 from r2et.numerics.preflight import check_module, run
 from r2et.numerics.values import check_flag, check_kind, check_path, quoted
 from r2et.objectives import CrossEntropy, Objective
+from r2et.objectives.objective import check_batch
 from r2et.training.batches import TrainingRows, as_rows
 from r2et.training.devices import runtime
 from r2et.training.settings import FitResult, Retraining, Settings
@@ -32,12 +33,12 @@ def fit(
     """Train a model, in place.
 
     Args:
-        model: maps (N, *features) to logits (N, C).
-        train: inputs (N, *features) and labels (N,), as a tuple or an object with `.x` and `.y`; with `.weights`
-            (N,) if the rows do not all count the same (`r2et.training.WeightedRows`), and with
-            `.redraw(generator)` if every epoch is to see others.
+        model: maps (N, *features) to logits (N, C), or to one output (N, 1) that predicts a number.
+        train: inputs (N, *features) and labels (N,), class numbers or floating-point numbers, as a tuple or an
+            object with `.x` and `.y`; with `.weights` (N,) if the rows do not all count the same
+            (`r2et.training.WeightedRows`), and with `.redraw(generator)` if every epoch is to see others.
         validation: likewise, but never redrawn; decides which epoch is kept and when to stop.
-        objective: what is minimised; None = CrossEntropy.
+        objective: what is minimised; None = CrossEntropy, which for a model of one output is the squared error.
         settings: how to train: epochs, learning rate, seed, device and the rest; None = `Settings()`.
         retraining: retrain from a vanilla model whose ranking is to be kept (App. B.2.5).
         checkpoint: a folder; the run is saved there after each epoch.
@@ -55,9 +56,11 @@ def fit(
     _check_kinds(objective, settings, retraining, trainer)
     folder = _run_folder(checkpoint, resume=resume)
     rows = [as_rows(part, name) for part, name in ((train, "train"), (validation, "validation"))]
-    classes = _check_trainable(model, rows[0].x[:2])
+    outputs = _check_trainable(model, rows[0].x[:2])
     for part in rows:
-        check_labels(part.y, len(part.x), classes)
+        check_outcomes(part.y, len(part.x), outputs)
+        if outputs == 1:
+            check_batch(part.y, len(part.x), part.x.new_zeros(1, 1))
     objective.check_rows(rows[0].x)
     place = runtime(accelerator=settings.accelerator, devices=settings.devices, strategy=settings.strategy)
     loop = trainer(
@@ -100,7 +103,7 @@ def check_runs(model: nn.Module, x: Tensor) -> Tensor:
 
 
 def _check_trainable(model: nn.Module, x: Tensor) -> int:
-    """Fail early on a model that cannot be trained on these inputs; its number of classes."""
+    """Fail early on a model that cannot be trained on these inputs; its number of outputs."""
     check_module(model)
     trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not trainable:

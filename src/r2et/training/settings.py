@@ -76,8 +76,8 @@ class Settings:
         optimiser: makes another optimiser from the parameters, e.g. `lambda p: torch.optim.SGD(p, lr=0.1)`.
         schedule: makes a learning-rate schedule from the optimiser; it is stepped once per epoch.
         patience: stop after this many epochs without a lower validation loss; None = never.
-        threshold: keep the last epoch whose validation AUC reaches this (B.1.2); None = keep the epoch with the
-            lowest validation loss.
+        threshold: keep the last epoch whose validation AUC (or R2) reaches this (B.1.2); None = keep the epoch
+            with the lowest validation loss.
         seed: of the order of the samples, random directions and dropout.
         compile: compile the whole training step; falls back to eager with a warning that says why.
         accelerator: "auto", "cpu", "cuda" (or "gpu"), "mps".
@@ -139,7 +139,7 @@ class FitResult:
         model: with the weights of the selected epoch, in evaluation mode.
         records: one dict per epoch; `history` is the same as a frame.
         selected_epoch: the epoch whose weights were kept (from 1).
-        auc: the validation AUC of that epoch.
+        auc: the validation AUC of that epoch; for a model with one output the R2, here and below.
         passed: whether that AUC reached the threshold (True without one).
         stopped: why training ended: "epochs", "patience", "ranking", "auc" or "diverged".
     """
@@ -153,7 +153,7 @@ class FitResult:
 
     @property
     def history(self) -> "pd.DataFrame":
-        """One row per epoch: training loss and its parts, validation loss, AUC and parts, seconds."""
+        """One row per epoch: training loss and its parts, validation loss, AUC (or R2) and parts, seconds."""
         import pandas as pd
 
         return pd.DataFrame(self.records)
@@ -168,6 +168,6 @@ class Progress:
     best_loss: float = float("inf")
     best_loss_epoch: int = 0
     selected_epoch: int = 0
-    selected_auc: float = -1.0
+    selected_auc: float = float("-inf")
     passed: bool = False
     stopped: str = ""

@@ -166,7 +166,7 @@ class Trainer:
         return self.objective.evaluate(self.model, batch.x, batch.y, generator=generator, step=step, **weighed)
 
     def validate(self) -> dict[str, float]:
-        """Validation AUC, loss and its parts; in retraining also P@k against the reference's ranking."""
+        """Validation AUC or R2, loss and its parts; in retraining also P@k against the reference's ranking."""
         self.model.eval()
         x, y = self.validation.x, self.validation.y
         generator = generator_for(self.settings.seed, "validation", device=self.fabric.device)
@@ -177,8 +177,8 @@ class Trainer:
                 totals[name] = totals.get(name, 0.0) + float(value) * len(rows) / len(x)
         figures = {f"validation {name}": value for name, value in totals.items()}
         if not all(map(math.isfinite, figures.values())):
-            return {**figures, "validation auc": math.nan}
-        figures["validation auc"] = metrics.auc(self.original, self.fabric.to_device(x), y)
+            return {**figures, self._quality: math.nan}
+        figures[self._quality] = metrics.quality(self.original, self.fabric.to_device(x), y)
         if self.retraining is not None:
             figures["ranking kept"] = self._ranking_kept(self.retraining)
         return figures
@@ -189,7 +189,7 @@ class Trainer:
         With a threshold: the last epoch whose validation AUC reaches it, else the one with the best AUC. Without:
         the one with the lowest validation loss.
         """
-        state, auc = self.state, record["validation auc"]
+        state, auc = self.state, record[self._quality]
         threshold = self.settings.threshold
         if threshold is None:
             state.passed = True
@@ -207,11 +207,16 @@ class Trainer:
         if self.retraining is not None:
             if record["ranking kept"] < self.retraining.min_precision:
                 return "ranking"
-            if record["validation auc"] < self.reference_auc - self.retraining.max_auc_drop:
+            if record[self._quality] < self.reference_auc - self.retraining.max_auc_drop:
                 return "auc"
         if settings.patience is not None and state.epoch - state.best_loss_epoch >= settings.patience:
             return "patience"
         return "epochs" if state.epoch >= settings.epochs else ""
+
+    @property
+    def _quality(self) -> str:
+        """What the figure is called that says how well a model predicts validation rows."""
+        return "validation r2" if self.validation.y.is_floating_point() else "validation auc"
 
     # --- what holds them together ---------------------------------------------------------------------------
 
@@ -219,7 +224,7 @@ class Trainer:
         if self.retraining is not None:
             reference = copied(self.retraining.reference).eval().requires_grad_(requires_grad=False)
             self.retraining = replace(self.retraining, reference=reference.to(self.fabric.device))
-            self.reference_auc = metrics.auc(
+            self.reference_auc = metrics.quality(
                 reference, self.fabric.to_device(self.validation.x), self.validation.y
             )
             self.model.eval()  # what is measured before the first epoch must not move a BatchNorm's statistics
@@ -239,7 +244,7 @@ class Trainer:
             self._restore(self.folder)
         elif self.retraining is not None:
             # if the very first epoch breaks the ranking, the answer is the model that came in
-            auc = metrics.auc(self.original, self.fabric.to_device(self.validation.x), self.validation.y)
+            auc = metrics.quality(self.original, self.fabric.to_device(self.validation.x), self.validation.y)
             self.state.passed = self.settings.threshold is None or auc >= self.settings.threshold
             self._keep(auc)
 
@@ -254,7 +259,7 @@ class Trainer:
         self.step_schedule(record)
         broken = self.reason_to_stop(record) in ("diverged", "ranking", "auc")
         if not broken and self.select(record):
-            self._keep(record["validation auc"])
+            self._keep(record[self._quality])
         if not broken and record["validation loss"] < state.best_loss:
             state.best_loss, state.best_loss_epoch = record["validation loss"], state.epoch
         state.stopped = self.reason_to_stop(record)
@@ -279,7 +284,7 @@ class Trainer:
             x = self.fabric.to_device(part)
             target = prediction(retraining.reference, x)
             ranked = [retraining.explainer(model, x, target) for model in (retraining.reference, self.original)]
-            kept.append(precision_at_k(ranked[0], ranked[1], retraining.k))
+            kept.append(precision_at_k(ranked[0], ranked[1], retraining.k, positive=retraining.explainer.positive))
         return float(torch.cat(kept).mean())
 
     def _on_device(self, batch: Batch) -> Batch:

@@ -120,7 +120,7 @@ def activation_findings(calls: list[Call]) -> Iterator[Finding]:
 
 
 def saturation_findings(logits: Tensor, explainer: Explainer) -> Iterator[Finding]:
-    """Rows of logits (N, C) where the probability is flat."""
+    """Rows of logits (N, C) where the probability is flat; a single output has none."""
     flat = probability_slope(logits, predicted_class(logits)) < SATURATED
     if not flat.any():
         return
@@ -137,8 +137,8 @@ def saturation_findings(logits: Tensor, explainer: Explainer) -> Iterator[Findin
     )
 
 
-def ranking_findings(scores: Tensor, k: int | None) -> Iterator[Finding]:
-    """Rows of an explanation (N, ..., n) whose ranking says nothing."""
+def ranking_findings(scores: Tensor, k: int | None, *, positive: bool = False) -> Iterator[Finding]:
+    """Rows of an explanation (N, ..., n) whose ranking says nothing; with `positive` a list ends at 0."""
     largest = scores.abs().amax(-1).reshape(len(scores), -1)
     # of a pair, either input
     vanished = (largest < torch.finfo(scores.dtype).tiny).any(1)
@@ -153,7 +153,10 @@ def ranking_findings(scores: Tensor, k: int | None) -> Iterator[Finding]:
             "saturated score, or compute in float64",
         )
     if k is not None:
-        tied = (ranking.boundary_gap(scores, k) == 0).reshape(len(scores), -1).any(1)
+        places = ranking.with_blanks(scores, k) if positive else scores
+        # an empty place is decided by no tie
+        equal = (ranking.boundary_gap(places, k) == 0) & ((places.topk(k).values[..., -1] > 0) | (not positive))
+        tied = equal.reshape(len(scores), -1).any(1)
         if tied.any():
             yield Finding(
                 "tie",

@@ -72,7 +72,7 @@ def check(model: nn.Module, x: Tensor, *, k: int | None = None, explainer: Expla
             if failure is None:
                 raise
         else:
-            findings += ranking_findings(scores, k)
+            findings += ranking_findings(scores, k, positive=explainer.positive)
     rank = {"error": 0, "warning": 1, "note": 2}
     return Report(tuple(sorted(findings, key=lambda finding: rank[finding.severity])))
 

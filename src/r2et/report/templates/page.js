@@ -34,7 +34,9 @@
   const signed = (value) => (value > 0 ? "+" : "") + short(value);
   const percent = (share) => {
     const value = 100 * share;
-    const digits = value > 0 && value < 100 && (value < 1 || value > 99) ? 2 : 0;
+    if (value > 0 && value < 0.05) return "<0.1\u00a0%";
+    if (value > 99.95 && value < 100) return ">99.9\u00a0%";
+    const digits = value > 0 && value < 100 && (value < 1 || value > 99) ? 1 : 0;
     return `${value.toFixed(digits)}\u00a0%`;
   };
   const table = (caption, columns) => {
@@ -76,9 +78,15 @@
   let current = sequence()[0];
   const open = { lists: false };
 
-  const reasonTable = (caption, reasons, position, word, className) => {
-    const made = table(caption, ["#", "feature", "score"]);
+  const nameOf = (number) => (data.names[number] === undefined ? String(number) : data.names[number]);
+  const numbered = data.numbers.every((number) => /^\d{1,15}$/.test(nameOf(number)));
+  if (numbered) row.inputMode = "numeric";
+
+  const reasonTable = (caption, reasons, position, word, className, direction, values) => {
+    const own = values ? [`own value`] : [], speaks = direction === "signed" ? ["speaks"] : [];
+    const made = table(caption, ["#", data.what, ...own, ...speaks, "score"]);
     made.className = "reasons";
+    if (values) made.tHead.rows[0].cells[2].className = "own";
     reasons.forEach(([feature, score, stays], place) => {
       const line = made.tBodies[0].insertRow();
       const rank = make("th", String(place + 1));
@@ -89,8 +97,31 @@
         line.className = className;
         name.append(" ", make("span", word, "tag"));
       }
-      line.append(rank, name, make("td", short(score)));
+      line.append(rank, name);
+      if (values) line.append(make("td", values[feature] || "\u2013", "own"));
+      if (speaks.length) line.append(make("td", score > 0 ? "for" : score < 0 ? "against" : ""));
+      line.append(make("td", short(score)));
     });
+    if (!reasons.length) {
+      const cell = made.tBodies[0].insertRow().insertCell();
+      cell.colSpan = made.tHead.rows[0].cells.length;
+      cell.textContent = "none";
+    }
+    return made;
+  };
+
+  const ownChanges = (entry, at) => {
+    const made = table("What the attack changed, largest first, in the units of the data", ["column", "was", "becomes"]);
+    made.classList.add("changes");
+    for (const [name, was, becomes] of entry.changes[at]) {
+      const line = made.tBodies[0].insertRow();
+      const cell = make("th");
+      cell.scope = "row";
+      cell.append(named(name));
+      line.append(cell, make("td", was), make("td", becomes));
+    }
+    if (!entry.changes[at].length) return make("p", "No column was changed by as much as one step of its own.");
+    if (entry.more[at]) made.caption.textContent += ` (${entry.more[at]} more changed less)`;
     return made;
   };
 
@@ -114,9 +145,10 @@
     if (several) made.append(make("h3", model.name));
     const label = data.labels[current];
     const right = entry.predicted === label;
-    made.append(make("p",
-      `Predicted: ${data.classes[entry.predicted]}, with probability ${percent(entry.probability)}. ` +
-      `The label is ${data.classes[label]}${right ? ", as predicted" : ": the prediction is wrong"}.`));
+    if (data.outcome !== null) made.append(make("p", `Predicted ${data.outcome}: ${entry.predicted}. In fact it was ${label}.`));
+    else made.append(make("p",
+      `Decision: ${data.classes[entry.predicted]} (probability ${percent(entry.probability)}). ` +
+      `In the data: ${data.classes[label]}${right ? ", as predicted" : ": the prediction is wrong"}.`));
     const proven = entry.certified === null ? "There is no certificate for this row."
       : entry.certified === "any" ? "It is proven that no change of any size replaces one of its reasons."
       : `It is proven that no change of norm below ${short(entry.certified)} replaces one of its reasons.`;
@@ -125,10 +157,13 @@
       made.append(make("p", "This model was not attacked with this norm."));
       return made;
     }
-    const lost = Math.round((1 - entry.stay[at]) * model.k * data.members);
+    const varies = entry.lost !== null;
+    const lost = varies ? entry.lost[at] : Math.round((1 - entry.stay[at]) * model.k * data.members);
+    const total = varies ? entry.before.reduce((sum, list) => sum + list.length, 0) : model.k * data.members;
     const found = make("p");
     found.append(make("strong", lost
-      ? `${lost} of its ${model.k * data.members} reasons can be replaced by a change of norm ${short(entry.distance[at])}.`
+      ? `${lost} of its ${total} reasons can be replaced by a change of norm ${short(entry.distance[at])}.`
+      : entry.stay[at] < 1 ? `A change of norm ${short(entry.distance[at])} adds reasons to its list.`
       : "No attack replaced any of its reasons."));
     made.append(found);
     for (let member = 0; member < data.members; member += 1) {
@@ -141,8 +176,15 @@
       }
       const lists = make("div", undefined, "lists");
       const before = make("div"), after = make("div");
-      before.append(reasonTable(`Reasons, ${which}before`, entry.before[member], at, "\u2193 leaves", "lost-reason"));
-      after.append(reasonTable(`Reasons, ${which}after`, entry.after[at][member], 0, "\u2191 enters", "entered-reason"));
+      const toward = model.direction === "positive" ? `Reasons for ${data.classes[entry.predicted]}, ` : "Reasons, ";
+      const values = data.own ? entry.values : undefined;
+      const later = values && { ...values };
+      // the list afterwards is of the changed row
+      if (later) for (const [name, , becomes] of entry.changes[at]) {
+        for (const feature of Object.keys(later)) if (data.features[feature] === name) later[feature] = becomes;
+      }
+      before.append(reasonTable(`${toward}${which}before`, entry.before[member], at, "\u2193 leaves", "lost-reason", model.direction, values));
+      after.append(reasonTable(`${toward}${which}after`, entry.after[at][member], 0, "\u2191 enters", "entered-reason", model.direction, later));
       lists.append(before, after);
       const listed = entry.before[member].length;
       if (picture || model.k > 12) {
@@ -154,7 +196,8 @@
         made.append(folded);
       } else made.append(lists);
     }
-    if (at === model.radii.length - 1 && entry.moved.length) made.append(changes(entry));
+    if (data.moves) { if (entry.stay[at] < 1) made.append(ownChanges(entry, at)); }
+    else if (at === model.radii.length - 1 && entry.moved.length) made.append(changes(entry));
     else if (entry.moved.length) {
       made.append(make("p", "What was changed is kept for the largest norm: choose it above to see it.", "quiet"));
     }
@@ -164,11 +207,10 @@
   const show = () => {
     const rows = sequence();
     const place = rows.indexOf(current);
-    row.value = String(current);
+    row.value = nameOf(current);
     element("previous").disabled = place <= 0;
     element("next").disabled = place === rows.length - 1;
-    const name = data.names[current] === undefined ? "" : ` (\u201c${data.names[current]}\u201d)`;
-    element("status").textContent = `Row ${current}${name}: number ${place + 1} of ${rows.length} in this order.`;
+    element("status").textContent = `Row ${nameOf(current)}: number ${place + 1} of ${rows.length} in this order.`;
     element("explored").replaceChildren(...data.models.map(panel));
   };
   const step = (by) => {
@@ -181,13 +223,18 @@
   order.addEventListener("change", () => { [current] = sequence(); show(); });
   radius.addEventListener("change", show);
   row.addEventListener("change", () => {
-    const wanted = Number(row.value);
-    // the nearest row that is in this file
-    const nearest = data.numbers.reduce((a, b) => (Math.abs(b - wanted) < Math.abs(a - wanted) ? b : a));
-    current = Number.isFinite(wanted) ? nearest : current;
+    const wanted = row.value.trim();
+    const same = data.numbers.find((number) => nameOf(number) === wanted);
+    if (same !== undefined) current = same;
+    else if (numbered && wanted !== "" && Number.isFinite(Number(wanted))) {
+      // the nearest row that is in this file
+      const away = (number) => Math.abs(Number(nameOf(number)) - Number(wanted));
+      current = data.numbers.reduce((a, b) => (away(b) < away(a) ? b : a));
+    }
     show();
-    if (current !== wanted) {
-      element("status").textContent = `Row ${wanted} is not in this file; the nearest that is, is row ${current}.`;
+    if (same === undefined) {
+      const nearest = numbered && wanted !== "" ? `; the nearest that is, is row ${nameOf(current)}` : "";
+      element("status").textContent = `Row ${wanted} is not in this file${nearest}.`;
     }
   });
   element("controls").hidden = false;

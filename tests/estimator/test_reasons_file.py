@@ -1,0 +1,50 @@
+"""A file of reasons is written chunk by chunk; what is in memory does not grow with it."""
+
+import tracemalloc
+from functools import partial
+
+import pandas as pd
+import pytest
+
+from r2et import StableClassifier
+from r2et.estimator import reasons_file
+from r2et.estimator.chunks import read_chunks
+from r2et.estimator.reasons_file import write_reasons
+
+from .frames import mixed
+
+
+@pytest.fixture(scope="module")
+def fitted() -> StableClassifier:
+    options = {"k": 2, "settings": {}, "epochs": 2, "network": "additive", "random_state": 0}
+    return StableClassifier(**options).fit(*mixed())
+
+
+def peak(fitted: StableClassifier, folder, rows: int) -> int:
+    frame = mixed(500)[0]
+    pd.concat([frame] * (rows // 500)).to_csv(folder / "new.csv", index=False)
+    tracemalloc.start()
+    try:
+        summary = write_reasons(fitted, folder / "new.csv", folder / "reasons.csv", 2, proven=False)
+        assert summary.rows == rows
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_is_bounded_by_the_chunk(fitted, tmp_path, monkeypatch):
+    assert reasons_file.ROWS_AT_ONCE <= 10_000
+    monkeypatch.setattr(reasons_file, "read_chunks", partial(read_chunks, rows=500))
+    small, large = (peak(fitted, tmp_path, rows) for rows in (1000, 5000))
+    assert large < 1.3 * small
+
+
+def test_progress_is_told_in_rows(fitted, tmp_path):
+    mixed(90)[0].to_csv(tmp_path / "new.csv", index=False)
+    told = []
+    summary = write_reasons(fitted, tmp_path / "new.csv", tmp_path / "r.csv", advance=told.append)
+    assert sum(told) == summary.rows == 90
+    assert summary.method == "additive"
+    table = pd.read_csv(tmp_path / "r.csv")
+    assert summary.proven == int((table.groupby("row")["holds_within"].first() > 0).sum()) > 0
+    assert summary.reasons == len(table)

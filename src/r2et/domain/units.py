@@ -44,6 +44,11 @@ class InUnits(nn.Module):
         logits: Tensor = self.model(z * self.scale)
         return logits
 
+    def parts(self, z: Tensor) -> Tensor:
+        """What each feature adds to each logit, (N, C, n), where the model itself says so."""
+        parts: Tensor = self.model.parts(z * self.scale)  # type: ignore[operator]  # it has been looked at
+        return parts
+
 
 def units_of(domain: Domain, n: int) -> Tensor:
     """One plausible change of each of n features, float64 (n,); 1 for what cannot move by itself.

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from r2et.columns import check_rows_exist
-from r2et.domain import WithoutGauge
+from r2et.domain import InUnits, WithoutGauge
 from r2et.errors import InputError
 from r2et.explainers.background import Background
 from r2et.explainers.by_columns import ByColumns
@@ -168,8 +168,9 @@ class Contributions(ByColumns):
         """The model, where it says that the score is a sum over features."""
         sums = ("log-odds", "margin", "output")
         additive = self.score == "logit" or (self.score in sums and logits.shape[1] <= 2)
+        own = model.model if isinstance(model, InUnits) else model
         # a module of that name would be somebody's layer
-        told = additive and callable(getattr(type(model), "parts", None))
+        told = additive and callable(getattr(type(own), "parts", None))
         return cast(InParts, model) if told else None
 
     def _read_off(self, model: InParts, x: Tensor, target: Tensor, background: Tensor) -> Tensor:

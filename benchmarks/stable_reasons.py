@@ -2,12 +2,12 @@
 
     R2ET_DATA=... python -m benchmarks.stable_reasons --output benchmarks/results/stable_reasons.json
 
-Reasons are the columns that contribute most to the predicted class (`r2et.explainers.Contributions`), at most four,
+Reasons are the columns that contribute most to the predicted class (`r2et.explainers.Contributions`), at most 4,
 measured against a synthetic background of the training rows. Test rows, drawn by the seed; numbers move inside
 their range; flags, categories and missing values stay. What is proven holds even for attackers who change the
 prediction; what is attacked keeps it (WorstCase-2, budget "fast"). Radii are in standard deviations, and in
-multiples of what `r2et.tables` proposes as a plausible change. Nothing was chosen on these rows. Finished cells are
-files in the work folder; an interrupted run continues.
+multiples of what `r2et.tables` proposes as a plausible change. Nothing was chosen on these rows. Finished cells
+are files in the work folder; an interrupted run continues.
 """
 
 import argparse
@@ -37,7 +37,7 @@ NETS: dict[str, tuple[str, dict[str, float], str]] = {
 EPOCHS = {"mlp": 40, "additive": 40}
 
 
-def rows_of(name: str, seed: int) -> tuple[Any, Any, Any]:
+def rows_of(name: str) -> tuple[Any, Any, Any]:
     """Train, validation and test as `Rows` in float64, with columns and the domain."""
     import r2et
     from r2et.tables import Encoding, Rows
@@ -97,7 +97,7 @@ def cell(job: tuple[str, str, int], work: Path) -> None:
     import r2et
     from r2et.explainers import Background, Contributions
 
-    train, validation, test = rows_of(name, seed)
+    train, validation, test = rows_of(name)
     model = trained(net, train, validation, seed)
     background = Background.from_rows(train.x, train.columns, size=BACKGROUND, seed=seed)
     explainer = Contributions(columns=train.columns, background=background)
@@ -112,7 +112,7 @@ def cell(job: tuple[str, str, int], work: Path) -> None:
         own = explainer.in_units(scaled.scale)
         figures["plausible changes"] = bracketed(scaled, z, own, domain, radii=PLAUSIBLE, seed=seed)
     path.write_text(json.dumps(figures))
-    print(*job, f"AUC {found['AUC']:.4f}", figures["standard deviations"]["P@4"], flush=True)
+    print(*job, f"AUC {figures['AUC']:.4f}", figures["standard deviations"]["P@4"], flush=True)
 
 
 def bracketed(

@@ -14,6 +14,7 @@ from r2et.certificates.dual import Level
 from r2et.certificates.dual_bounds import ascended, started
 from r2et.certificates.dual_products import ProductTerms
 from r2et.explainers import Gradient, GradientTimesInput
+from r2et.models import MLP
 from tests.certificates.opponents import changed_inside
 from tests.certificates.test_dual import RADII, TRAITS, drawn_lists, problem_of, ugly
 from tests.certificates.test_dual_bounds import ACTIVATIONS
@@ -228,3 +229,28 @@ def test_what_is_not_a_number_proves_nothing():
     _, terms, _ = all_terms(problem, 0.1)
     broken = replace(terms, beta=torch.full_like(terms.beta, torch.nan))
     assert not (ascended(broken, started(broken), 5).value > 0).any()
+
+
+def test_a_frame_of_the_weights_gives_the_bounds_of_the_weights(monkeypatch):
+    """Long inputs are searched in the space of the weights, where a feature is an axis that sticks out of it."""
+    torch.manual_seed(0)
+    model = MLP(40, 2, hidden=(6,), activation="softplus").double()
+    x = torch.randn(3, 40, dtype=torch.float64)
+    domain = Domain(frozen=[0, 7, 33])
+    seen = []
+    bound = ProductTerms.bound
+
+    def noting(self, slopes):
+        bounds = bound(self, slopes)
+        seen.append((self.axes is None, torch.cat([bounds.value, bounds.reached, bounds.moves.flatten()])))
+        return bounds
+
+    monkeypatch.setattr(ProductTerms, "bound", noting)
+    for longest in (1024, 1):
+        monkeypatch.setattr("r2et.enclosure.network.LONG", longest)
+        certify(model, x, 3, explainer=PRODUCTS, method="dual", radii=[0.1, 0.4], domain=domain)
+    half = len(seen) // 2
+    assert [plain for plain, _ in seen] == [True] * half + [False] * half
+    torch.testing.assert_close(
+        torch.cat([values for _, values in seen[:half]]), torch.cat([values for _, values in seen[half:]])
+    )

@@ -28,6 +28,8 @@ from r2et.numerics.memory import MOST_BYTES, in_gigabytes
 STEPS, TRIAL_STEPS = (12, 24), (12, 8)
 #: entries of the largest tensor that is kept for a group of functionals
 ENTRIES = 2**18
+#: how much more is kept for a functional of gradient times input
+PRODUCT_PARTS = 16
 #: the explanations it is about; a subclass may explain something else
 EXPLAINED = (Gradient, GradientTimesInput, ColumnEffects)
 #: trial radii of a search, the factor between two while nothing has failed, and how close is close enough
@@ -123,8 +125,9 @@ class Level:
     def together(self, i: Tensor, j: Tensor) -> list[Tensor]:
         """Numbers of functionals (F,) of one kind each, few enough that what is kept for them stays small."""
         discrete = self._discrete(i, j)
-        network = self.of.network
-        size = max(1, ENTRIES // max((network.moving if self.of.times_input else network.frame).shape))
+        # of gradient times input every neuron has two variables, and two minima for each
+        kept = max(self.of.network.frame.shape) * (PRODUCT_PARTS if self.of.times_input else 1)
+        size = max(1, ENTRIES // kept)
         small = max(1, size // COLUMN_PIECES)
         plain, tabled = ((discrete == kind).nonzero().squeeze(1) for kind in (False, True))
         return [some for some in (*plain.split(size), *tabled.split(small)) if len(some)]

@@ -35,14 +35,17 @@ class ProductTerms(Terms):
         features: i and j, int64 (F, 2).
         units: U along feature i and along feature j, (F, 2, h).
         drift: c along these two, (F, 2).
+        axes: what i and j are in the space of `weights`, (F, 2, d); None = the features themselves.
     """
 
     features: Tensor
     units: Tensor
     drift: Tensor
+    axes: Tensor | None = None
 
     def _parts(self) -> tuple[str, ...]:
-        return *super()._parts(), "features", "units", "drift"
+        own = ("features", "units", "drift") if self.axes is None else ("features", "units", "drift", "axes")
+        return *super()._parts(), *own
 
     @property
     def bendable(self) -> bool:
@@ -87,10 +90,9 @@ class ProductTerms(Terms):
         values, places = self.least(slopes)
         slope, other = _two(slopes)
         along = (self.units * other.unsqueeze(1)).sum(2) + self.drift
-        pull = (slope @ self.weights).scatter_add(1, self.features, along)
-        norm = pull.norm(dim=1)
-        step = pull * (-self.radius / norm.clamp_min(1e-300)).unsqueeze(1)
-        two = step.gather(1, self.features)
+        pull, norm, two = self._pull(slope @ self.weights, along)
+        shorter = (-self.radius / norm.clamp_min(1e-300)).unsqueeze(1)
+        step, two = pull * shorter, two * shorter
         moves = torch.cat([step @ self.weights.T, (self.units * two.unsqueeze(2)).sum(1)], 1)
         return Bound(
             value=self._charged(values, slopes, norm),
@@ -99,6 +101,24 @@ class ProductTerms(Terms):
             gaps=self._gaps(slopes, places, moves, values),
             reached=self.constant + self.at(moves).sum(1) + (self.drift * two).sum(1),
         )
+
+    def _pull(self, pull: Tensor, along: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Vectors (F, d) in the space of the weights with `along` (F, 2) added along the two features.
+
+        Returns:
+            As much of them as lies in that space (F, d), their length (F,), and what they are along the features
+            (F, 2).
+        """
+        if self.axes is None:
+            pull = pull.scatter_add(1, self.features, along)
+            return pull, pull.norm(dim=1), pull.gather(1, self.features)
+        pull = pull + (self.axes * along.unsqueeze(2)).sum(1)
+        # the features stick out of that space, and what sticks out of it are two vectors with these products
+        same = self.features.unsqueeze(1) == self.features.unsqueeze(2)
+        products = same.to(pull) - self.axes @ self.axes.mT
+        out = (products @ along.unsqueeze(2)).squeeze(2)
+        beside = (out * along).sum(1).clamp_min(0)
+        return pull, (pull.square().sum(1) + beside).sqrt(), (self.axes @ pull.unsqueeze(2)).squeeze(2) + out
 
     def _gaps(self, slopes: Tensor, places: Tensor, moves: Tensor, values: Tensor) -> Tensor:
         """By how much each term grows if one of its two variables leaves its place for `moves`, (F, 2 h)."""
@@ -168,7 +188,7 @@ class Products:
         lengths = network.lengths[block]
         return ProductTerms(
             activation=activation,
-            weights=network.moving[block],
+            weights=network.frame[block],
             lengths=torch.cat([lengths, torch.ones_like(lengths)]),
             beta=torch.cat([beta, steep], 1) / scale.unsqueeze(1),
             z=ball.inner[self.layer][rows],
@@ -179,6 +199,7 @@ class Products:
             features=features,
             units=torch.where(steep.unsqueeze(1) > 0, gain / steep.unsqueeze(1), 0.0),
             drift=drift / scale.unsqueeze(1),
+            axes=None if network.basis is None else network.basis[features],
         ), scale
 
     def _constant(self, rows: Tensor, still: Tensor, moving: Tensor) -> tuple[Tensor, Tensor]:

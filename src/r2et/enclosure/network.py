@@ -93,16 +93,25 @@ class Network:
         """Rows with the lengths and angles of those of `moving`, but as few columns as there are rows, (K, d).
 
         ||v @ frame|| = ||v @ moving|| for every v, but for sum |v_m| lengths_m times a rounding error that was
-        looked at: `moving` is an orthonormal basis times the frame. It is `moving` itself where that is short.
+        looked at: `moving` is the frame times the transposed basis. It is `moving` itself where that is short.
         """
+        return self.moving if self._framed is None else self._framed[1]
+
+    @property
+    def basis(self) -> Tensor | None:
+        """Orthonormal, 0 where a feature cannot move, (n, d): moving = frame @ basis^T; None = identity."""
+        return None if self._framed is None else self._framed[0]
+
+    @cached_property
+    def _framed(self) -> tuple[Tensor, Tensor] | None:
         rows, features = self.moving.shape
         if features <= LONG or 2 * rows > features:
-            return self.moving
+            return None
         basis, upper = torch.linalg.qr(self.moving.T)
         skew = (basis.T @ basis - torch.eye(rows).to(basis)).abs().sum(1).amax()
         apart = (self.moving.T - basis @ upper).norm(dim=0)
         close = bool(skew <= CLOSE_FRAME) and bool((apart <= CLOSE_FRAME * self.lengths).all())
-        return upper.T.contiguous() if close else self.moving
+        return (basis, upper.T.contiguous()) if close else None
 
     @cached_property
     def lengths(self) -> Tensor:

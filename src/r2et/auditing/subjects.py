@@ -55,6 +55,7 @@ class Subject:
         outcome: the number that is predicted; None for classes.
         preset: radius and steps of the attack, as saved with an r2et checkpoint.
         notes: what to know before believing figures from these rows, as sentences without their full stop.
+        reading: those of the notes that are about how the file was read.
         plausible: one plausible change of each column of numbers; empty if the columns' units are unknown.
         scale: one plausible change of each feature, if x counts in these; None = x is as the model has it.
         units: of a table's columns; None if these are unknown.
@@ -78,6 +79,7 @@ class Subject:
     layout: ImageLayout | GraphLayout | None = field(default=None, repr=False)
     preset: Mapping[str, Any] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = field(default=(), repr=False)
+    reading: tuple[str, ...] = field(default=(), repr=False)
     plausible: Mapping[str, Plausible] = field(default_factory=dict, repr=False)
     scale: Tensor | None = field(default=None, repr=False)
     units: Units | None = field(default=None, repr=False)
@@ -279,7 +281,9 @@ def from_table(
         check_text("which", which)
     rows, gaps = _known_rows(opened, table, rows)
     chosen = table.rows(rows)
-    caveat = "" if opened.origin is None else opened.origin.caveat(table.path.name, table.sha256, rows)
+    caveat = ""
+    if opened.origin is not None:
+        caveat = opened.origin.caveat(table.path.name, table.sha256, chosen.numbers)
     shared: dict[str, Any] = {
         "name": opened.name,
         "data": table.path.name,
@@ -288,6 +292,7 @@ def from_table(
         "row_numbers": tuple(chosen.frame.index.tolist()),
         "preset": opened.information.get("attack", {}),
         "notes": (*table.said, *(note for note in (caveat, gaps) if note)),
+        "reading": table.said,
         "source": _source(opened, table, rows, which),
     }
     if opened.estimator is not None:
@@ -339,17 +344,16 @@ def _known_rows(
 
     One hole in a column that had none in training, by chance, is no reason to measure nothing.
     """
-    columns = [] if opened.estimator is None else opened.estimator.encoding_.columns
-    strict = [c.name for c in columns if not c.may_miss and c.name in table.frame]
-    missing = table.frame[strict].iloc[rows].isna()
+    if opened.estimator is None:
+        return rows, ""
+    missing = opened.estimator.encoding_.new_gaps(table.frame.iloc[rows])
     gone = missing.any(axis=1).to_numpy()
     if not gone.any() or gone.all():
         return rows, ""
-    named = ", ".join(repr(name) for name in strict if missing[name].any())
+    named = ", ".join(repr(name) for name in missing if missing[name].any())
     verb = "row is" if gone.sum() == 1 else "rows are"
-    return rows[
-        ~gone
-    ], f"{int(gone.sum())} {verb} left out: a value is missing where none was in training ({named})"
+    told = f"{int(gone.sum())} {verb} left out: a value is missing where none was in training ({named})"
+    return rows[~gone], told
 
 
 def _source(opened: OpenedModel, table: LabelledTable, rows: NDArray[np.int64], which: str | None) -> Source:
@@ -364,11 +368,11 @@ def _source(opened: OpenedModel, table: LabelledTable, rows: NDArray[np.int64], 
     return Source(
         data=table.path.name,
         sha256=table.sha256,
-        rows=len(table.frame),
+        rows=table.file_rows,
         drawn=which or f"{len(rows)} of {len(table.frame)} rows",
         target=table.target,
         left_out=left_out,
-        unseen=len(np.intersect1d(rows, origin.held_out)) if origin is not None and known else None,
+        unseen=len(np.intersect1d(table.numbers[rows], origin.held_out)) if origin is not None and known else None,
         numbered=True,
     )
 
@@ -459,16 +463,16 @@ def _positions(rows: object, count: int) -> NDArray[np.int64]:
 
 
 def _held_out(opened: OpenedModel, table: LabelledTable) -> tuple[int, ...]:
-    """The rows of this very table that a model has not seen; none if that is not known."""
+    """The rows of this very table that a model has not seen, by position; none if that is not known."""
     origin = opened.origin
     if origin is None or origin.sha256 != table.sha256:
         return ()
-    if origin.rows != len(table.frame):
+    if origin.rows != table.file_rows:
         raise CheckpointError(
             f"{opened.source!r} was trained on a file of {origin.rows} rows, {str(table.path)!r} has the same "
-            f"checksum but {len(table.frame)} rows: train it again"
+            f"checksum but {table.file_rows} rows: train it again"
         )
-    return origin.held_out
+    return tuple(np.flatnonzero(np.isin(table.numbers, origin.held_out)).tolist())
 
 
 def _columns_of_fit(opened: OpenedModel, table: LabelledTable) -> Any:

@@ -43,6 +43,14 @@ def read_parquet(path: Path, content: bytes, hints: Hints, choose: Choice | None
     return _plain(frame[wanted]), Format("", "")
 
 
+def parquet_names(path: Path) -> list[str]:
+    """The names of the columns."""
+    _check(path, path.read_bytes())
+    from pyarrow import parquet
+
+    return list(map(str, parquet.read_schema(path).names))
+
+
 def parquet_chunks(path: Path, rows: int, columns: Sequence[str] | None) -> "Iterator[pd.DataFrame]":
     """Frames of at most `rows` rows; the memory of one at a time, and of the file's own groups of rows."""
     content = path.read_bytes()

@@ -275,7 +275,11 @@ def finish(entry: Look, settled: Settled, *, na_is_missing: bool, own: tuple[str
 
 
 def _counted(texts: Texts, missing: NDArray[np.bool_]) -> dict[str, int]:
-    return dict(zip(texts.texts[missing].tolist(), texts.counts[missing].tolist(), strict=True))
+    counted: dict[str, int] = {}
+    # a text may stand there several times: see Texts
+    for mark, count in zip(texts.texts[missing].tolist(), texts.counts[missing].tolist(), strict=True):
+        counted[mark] = counted.get(mark, 0) + count
+    return counted
 
 
 def with_gaps(texts: Texts, missing: NDArray[np.bool_], values: Any, nothing: Any) -> Any:

@@ -113,6 +113,8 @@ def look(name: str, texts: Texts, hints: Hints) -> Look:
     """What a column may be."""
     own = hints.missing or ()
     missing = marks_of_missing(texts.texts, texts_stay=False, own=own)
+    if name in hints.texts:
+        return Look(name, texts, missing, "text")
     rest = texts.texts[~missing].reset_index(drop=True)
     if written := (hints.dates or {}).get(name):
         return _dates_as_told(name, texts, written, own)

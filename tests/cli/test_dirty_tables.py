@@ -310,16 +310,19 @@ def test_five_commands_and_a_letter(run, tmp_path, monkeypatch, name):
     assert "rows that training did not see" in told
     for column in dirty.out:
         assert f" {column}: " not in told, "a column that is left out is a reason"
-    check_page(Path("report.html"), dirty)
+    check_page(Path("report.html"), dirty, told)
     told = well(run("audit", "plain", "--compare", "hardened", *data, *QUICK, "--report", "compared.html"))
     assert "--- hardened ---" in told
-    check_page(Path("compared.html"), dirty)
+    check_page(Path("compared.html"), dirty, told)
 
 
-def check_page(path: Path, dirty: Dirty) -> None:
+def check_page(path: Path, dirty: Dirty, told: str) -> None:
     """It names the columns of the file and its decisions; what was left out is only among what was left out."""
     page = path.read_text(encoding="utf-8")
     assert dirty.decision in page
+    # in a place of its own, not above the verdict
+    assert ("how the file was read" in page) == ("note: " in told)
+    assert not re.search("Note.</strong> (values|numbers|dates|blanks)", page)
     # in a list of one of a dozen rows
     assert any(name in page for name in dirty.names)
 
@@ -347,8 +350,9 @@ def test_as_the_page_has_it(run, tmp_path, monkeypatch):
     well(run(*train, "--method", "vanilla", "-o", "plain"))
     assert "R2ET scale-free on credit.csv, trained on 3,563 rows" in well(run(*train, "-o", "hardened"))
     both = ("audit", "plain", "--compare", "hardened", "--data", "credit.csv", "--report", "compared.html")
-    assert "--- hardened ---" in well(run(*both, *QUICK))
-    check_page(Path("compared.html"), TABLES["credit"])
+    told = well(run(*both, *QUICK))
+    assert "--- hardened ---" in told
+    check_page(Path("compared.html"), TABLES["credit"], told)
     told = well(run("reasons", "plain", "--data", "credit.csv", "-o", "reasons.csv", "--no-proof"))
     assert "of 4,454 rows" in told
 

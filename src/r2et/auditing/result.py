@@ -259,6 +259,7 @@ class Audit:
             "unseen": source.unseen,
             "target": self.target or None,
             "left_out": dict(source.left_out),
+            "reading": list(source.reading),
             "explainer": self.settings.explainer,
             "background": self.background,
             "threat": self.settings.threat,

@@ -55,7 +55,6 @@ class Subject:
         outcome: the number that is predicted; None for classes.
         preset: radius and steps of the attack, as saved with an r2et checkpoint.
         notes: what to know before believing figures from these rows, as sentences without their full stop.
-        reading: those of the notes that are about how the file was read.
         plausible: one plausible change of each column of numbers; empty if the columns' units are unknown.
         scale: one plausible change of each feature, if x counts in these; None = x is as the model has it.
         units: of a table's columns; None if these are unknown.
@@ -79,7 +78,6 @@ class Subject:
     layout: ImageLayout | GraphLayout | None = field(default=None, repr=False)
     preset: Mapping[str, Any] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = field(default=(), repr=False)
-    reading: tuple[str, ...] = field(default=(), repr=False)
     plausible: Mapping[str, Plausible] = field(default_factory=dict, repr=False)
     scale: Tensor | None = field(default=None, repr=False)
     units: Units | None = field(default=None, repr=False)
@@ -292,7 +290,6 @@ def from_table(
         "row_numbers": tuple(chosen.frame.index.tolist()),
         "preset": opened.information.get("attack", {}),
         "notes": (*table.said, *(note for note in (caveat, gaps) if note)),
-        "reading": table.said,
         "source": _source(opened, table, rows, which),
     }
     if opened.estimator is not None:
@@ -374,6 +371,7 @@ def _source(opened: OpenedModel, table: LabelledTable, rows: NDArray[np.int64], 
         left_out=left_out,
         unseen=len(np.intersect1d(table.numbers[rows], origin.held_out)) if origin is not None and known else None,
         numbered=True,
+        reading=table.said,
     )
 
 

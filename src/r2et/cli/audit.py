@@ -148,7 +148,8 @@ def _show(subject: "Subject", finding: "Audit", *, several: bool) -> None:
     if several:
         typer.echo(f"--- {subject.name} " + "-" * max(0, 75 - len(subject.name)))
     # how the file was read has been said
-    notes = tuple(note for note in finding.notes if note not in subject.reading)
+    reading = () if finding.source is None else finding.source.reading
+    notes = tuple(note for note in finding.notes if note not in reading)
     typer.echo(replace(finding, notes=notes).summary())
     typer.echo("\n" + textwrap.fill(in_short(finding.provenance()), 80) + "\n")
 

@@ -1,11 +1,12 @@
 """A bar for people: on stderr, only where it is asked for, and nothing else changes."""
 
 import random
+from contextlib import contextmanager
 
 import pytest
 import torch
 
-from r2et.progress import progress_bar
+from r2et.progress import progress_bar, watching
 
 
 def work(enabled):
@@ -41,3 +42,36 @@ def test_random_numbers_are_left_alone():
 def test_an_error_goes_through():
     with pytest.raises(KeyError, match="inside"), progress_bar("attack", 3, enabled=True):
         raise KeyError("inside")
+
+
+def test_a_fit_shows_a_bar_only_where_somebody_watches(monkeypatch):
+    """Of the epochs, or of the models of a search; and nothing else changes."""
+    from r2et import StableClassifier
+    from r2et.estimator import choosing
+    from r2et.training import trainer
+    from tests.estimator.frames import QUICK, mixed
+
+    shown = []
+
+    @contextmanager
+    def recorded(description, total, enabled):
+        if not enabled:
+            yield lambda units: None
+            return
+        done = []
+        yield done.append
+        shown.append((description, total, sum(done)))
+
+    monkeypatch.setattr(choosing, "progress_bar", recorded)
+    monkeypatch.setattr(trainer, "progress_bar", recorded)
+    frame, labels = mixed()
+    searching = {**QUICK, "settings": None, "grid": {"gap": [0.1, 1.0]}}
+    for options, bar in ((QUICK, ("training", 2, 2)), (searching, ("training models", 3, 3))):
+        plain, seen = (StableClassifier(**{**options, "epochs": 2}) for _ in range(2))
+        plain.fit(frame, labels)
+        assert shown == []
+        with watching(enabled=True):
+            seen.fit(frame, labels)
+        assert shown == [bar]
+        shown.clear()
+        assert plain.predict_proba(frame).tolist() == seen.predict_proba(frame).tolist()

@@ -2,12 +2,34 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 
 from r2et.numerics.modes import random_states_kept
 
 Advance = Callable[[int], None]
+_WATCHED: ContextVar[bool] = ContextVar("watched", default=False)
+
+
+@contextmanager
+def watching(enabled: bool) -> Iterator[None]:
+    """Inside, what an estimator does in `fit` shows bars: scikit-learn has no place to ask for one.
+
+    >>> with watching(enabled=True):
+    ...     watched()
+    True
+    """
+    token = _WATCHED.set(enabled)
+    try:
+        yield
+    finally:
+        _WATCHED.reset(token)
+
+
+def watched() -> bool:
+    """Whether somebody looks at the bars of a `fit`."""
+    return _WATCHED.get()
 
 
 @contextmanager

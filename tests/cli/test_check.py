@@ -123,3 +123,22 @@ def test_everything_left_out_is_nothing_to_train_on(run, tmp_path):
         in run("train", "--data", tmp_path / "empty.csv", "--target", "bought", "-o", tmp_path / "model").err
     )
     assert not (tmp_path / "model").exists()
+
+
+def test_nothing_has_to_be_decided_about_a_column_that_is_left_out(run, tmp_path):
+    """Dates of which nobody can say whether the day or the month comes first."""
+    days = [f"{number % 12 + 1:02d}/{number % 11 + 1:02d}/2023" for number in range(60)]
+    frame = pd.DataFrame(
+        {"joined": days, "age": range(60), "pay": [n % 7 for n in range(60)], "y": ["a", "b"] * 30}
+    )
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    asked = run("check", tmp_path / "a.csv", "--target", "y")
+    assert "or leave the column out by --drop joined" in asked.error()
+    found = run("check", tmp_path / "a.csv", "--target", "y", "--drop", "joined", "--keep", "age")
+    assert found.code == 0
+    assert "Left out (1): joined (as you said)" in found.out
+
+
+def test_the_target_cannot_be_left_out(run, tmp_path):
+    pd.DataFrame({"a": [1, 2], "b": [1, 2], "y": [0, 1]}).to_csv(tmp_path / "a.csv", index=False)
+    assert "cannot be left out" in run("check", tmp_path / "a.csv", "--target", "y", "--drop", "y").error()

@@ -63,7 +63,7 @@ def test_the_file_is_what_python_tells_whatever_the_chunk(run, fitted, folder, s
     pd.testing.assert_frame_equal(texts(table), texts(told), check_dtype=False, rtol=1e-9)
     said = " ".join(found.out.split())
     assert f"{len(told)} reasons of 70 rows, at most 2 for each" in said
-    assert "Columns that the model does not know, ignored: name." in said
+    assert "Columns that the model does not use: name." in said
 
 
 def test_options(run, fitted, folder, tmp_path):
@@ -97,7 +97,7 @@ def test_rows_that_are_not_explained_are_counted(run, folder, tmp_path):
     frame.loc[[3, 60], "job"] = "chef"
     frame.to_csv(tmp_path / "new.csv", index=False)
     found = run("reasons", folder / "model", "--data", tmp_path / "new.csv", "-o", tmp_path / "r.csv")
-    assert "that the training rows did not have: 2, rows 3, 60 (counted from 0)" in " ".join(found.out.split())
+    assert "missing where none of them missed it: 2, rows 3, 60 (counted from 0)" in " ".join(found.out.split())
     assert not set(pd.read_csv(tmp_path / "r.csv")["row"]) & {3, 60}
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from r2et import StableClassifier
 from r2et.estimator import reasons_file
-from r2et.estimator.chunks import read_chunks
-from r2et.estimator.reasons_file import write_reasons
+from r2et.estimator.reasons_file import count_rows, write_reasons
+from r2et.tables import read_chunks, recognise
 
 from .frames import mixed
 
@@ -23,9 +23,12 @@ def fitted() -> StableClassifier:
 def peak(fitted: StableClassifier, folder, rows: int) -> int:
     frame = mixed(500)[0]
     pd.concat([frame] * (rows // 500)).to_csv(folder / "new.csv", index=False)
+    written = recognise(folder / "new.csv")
     tracemalloc.start()
     try:
-        summary = write_reasons(fitted, folder / "new.csv", folder / "reasons.csv", 2, proven=False)
+        summary = write_reasons(
+            fitted, folder / "new.csv", folder / "reasons.csv", 2, written=written, proven=False
+        )
         assert summary.rows == rows
         return tracemalloc.get_traced_memory()[1]
     finally:
@@ -48,3 +51,38 @@ def test_progress_is_told_in_rows(fitted, tmp_path):
     table = pd.read_csv(tmp_path / "r.csv")
     assert summary.proven == int((table.groupby("row")["holds_within"].first() > 0).sum()) > 0
     assert summary.reasons == len(table)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.tsv", "a.parquet"])
+def test_rows_are_counted(tmp_path, name):
+    frame = mixed(40)[0]
+    if name.endswith("parquet"):
+        frame.to_parquet(tmp_path / name)
+    else:
+        frame.to_csv(tmp_path / name, index=False)
+    assert count_rows(tmp_path / name) == 40
+
+
+def test_a_german_export_says_the_same(fitted, tmp_path):
+    frame = mixed(60)[0]
+    frame.to_csv(tmp_path / "plain.csv", index=False)
+    frame.to_csv(tmp_path / "german.csv", index=False, sep=";", decimal=",")
+    for name in ("plain", "german"):
+        write_reasons(fitted, tmp_path / f"{name}.csv", tmp_path / f"{name}-reasons.csv")
+    texts = [(tmp_path / f"{name}-reasons.csv").read_text() for name in ("plain", "german")]
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("kind", ["number", "object"])
+def test_a_value_that_is_missing_for_the_first_time_costs_one_row(fitted, tmp_path, kind):
+    """In a column of which every row of the training had a value."""
+    frame = mixed(60)[0].reset_index(drop=True)
+    (column, *_) = frame.select_dtypes("number" if kind == "number" else ["object", "str"]).columns
+    frame[column] = frame[column].astype(object)
+    frame.loc[[7, 11], column] = None
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    summary = write_reasons(fitted, tmp_path / "new.csv", tmp_path / "r.csv")
+    assert (summary.rows, summary.not_explained, summary.first_not_explained) == (60, 2, [7, 11])
+    rows = pd.read_csv(tmp_path / "r.csv")["row"]
+    assert not set(rows) & {7, 11}
+    assert rows.max() == 59

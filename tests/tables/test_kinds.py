@@ -81,10 +81,29 @@ def test_every_column_that_misses_what_it_had_in_fit_is_named():
     with pytest.raises(InputError) as caught:
         encoding.encode(frame)
     text = str(caught.value)
-    for name in ("age", "job", "smokes", "sex", "since"):
+    for name in ("age", "smokes", "since"):
         count, first = int(frame[name].isna().sum()), int(np.flatnonzero(frame[name].isna())[0])
         assert f"{name!r} ({count} of 60, first in row {first})" in text
     assert "'pay'" not in text
+    assert encoding.new_gaps(frame).columns.tolist() == full.columns.tolist()
+    assert encoding.new_gaps(frame).equals(frame.isna())
+
+
+def test_a_category_that_is_missing_for_the_first_time_is_a_new_one():
+    full = pd.DataFrame({"job": ["cook", "nurse", "pilot"] * 50, "age": range(150)})
+    encoding = Encoding.learn(full)
+    new = pd.DataFrame({"job": ["cook", None, np.nan], "age": [1, 2, 3]})
+    with pytest.warns(UserWarning, match="such as a missing one in row 1; 2 of 3 rows"):
+        x = encoding.encode(new)
+    assert x[:, :3].tolist() == [[1, 0, 0], [0, 0, 0], [0, 0, 0]]
+
+
+def test_a_category_that_is_missing_for_the_first_time_joins_the_rare_ones():
+    jobs = ["cook"] * 500 + ["nurse"] * 480 + ["pilot"] * 15 + ["judge"] * 5
+    encoding = Encoding.learn(pd.DataFrame({"job": jobs}))
+    with pytest.warns(UserWarning, match="a missing one in row 0; 1 of 2 rows .* count as 'other values'"):
+        x = encoding.encode(pd.DataFrame({"job": [None, "judge"]}))
+    assert x.tolist() == [[0, 0, 1], [0, 0, 1]]
 
 
 def test_lists_name_what_is_missing():

@@ -44,6 +44,18 @@ def test_columns_that_are_not_there(path, target, columns, words):
 
 
 def test_missing_labels(tmp_path):
-    (tmp_path / "a.csv").write_text("a,b\n1,x\n2,\n3,y\n")
-    with pytest.raises(r2et.errors.DataError, match="misses 1 of 3 labels, first in row 1"):
+    (tmp_path / "a.csv").write_text("a,b,c,d\n1,x,1,true\n2,,,\n3,y,0,false\n")
+    for target, labels in (("b", ["x", "y"]), ("c", [1, 0]), ("d", [True, False])):
+        table = read_table(tmp_path / "a.csv", target)
+        assert table.labels.tolist() == labels
+        assert table.labels.dtype == pd.Series(labels).dtype
+        assert table.numbers.tolist() == [0, 2]
+        assert (table.file_rows, table.unlabelled) == (3, 1)
+        assert table.said[-1] == f"1 of 3 rows has no {target!r}: left out"
+    assert read_table(tmp_path / "a.csv", "a").unlabelled == 0
+
+
+def test_no_label_at_all(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n1,\n2,\n")
+    with pytest.raises(r2et.errors.DataError, match=r"'b' of .* has no labels: all 2 are missing"):
         read_table(tmp_path / "a.csv", "b")

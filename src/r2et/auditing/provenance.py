@@ -30,6 +30,7 @@ class Source:
         left_out: columns of the file that the model does not see, and why.
         unseen: of the audited rows, how many training did not see; None = unknown.
         numbered: whether rows are called by their number in the file, counted from 1 after its line of names.
+        reading: how the file was read, as sentences without their full stop; an audit has them among its notes.
     """
 
     data: str = ""
@@ -40,6 +41,7 @@ class Source:
     left_out: Mapping[str, str] = field(default_factory=dict)
     unseen: int | None = None
     numbered: bool = False
+    reading: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +95,7 @@ def in_words(entries: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("rows audited", _audited(entries)),
         ("of these not in the training", _count(entries.get("unseen"))),
         ("to predict", entries.get("target")),
+        ("how the file was read", "; ".join(entries.get("reading") or ())),
         ("columns left out", _left_out(entries.get("left_out") or {})),
         ("explanation", entries.get("explainer")),
         ("background", _background(entries.get("background"))),

@@ -1,5 +1,6 @@
 """What `audit` returns: figures, samples, a verdict, and the ways to hand them over."""
 
+import math
 import textwrap
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -258,6 +259,7 @@ class Audit:
             "unseen": source.unseen,
             "target": self.target or None,
             "left_out": dict(source.left_out),
+            "reading": list(source.reading),
             "explainer": self.settings.explainer,
             "background": self.background,
             "threat": self.settings.threat,
@@ -284,7 +286,8 @@ class Audit:
     def accuracy_in_words(self) -> list[str]:
         """How well the model predicts: each figure with its name."""
         if self.outcome is None:
-            return [f"accuracy {self.accuracy:.4f}", f"AUC {self.auc:.4f}"]
+            auc = "AUC unknown (the rows are of one class)" if math.isnan(self.auc) else f"AUC {self.auc:.4f}"
+            return [f"accuracy {self.accuracy:.4f}", auc]
         return [f"R2 {self.r2:.4f}", f"mean absolute error {number_as_text(self.mae)} ({self.outcome.name})"]
 
     def _proof_in_words(self) -> list[str]:

@@ -279,7 +279,9 @@ def from_table(
         check_text("which", which)
     rows, gaps = _known_rows(opened, table, rows)
     chosen = table.rows(rows)
-    caveat = "" if opened.origin is None else opened.origin.caveat(table.path.name, table.sha256, rows)
+    caveat = ""
+    if opened.origin is not None:
+        caveat = opened.origin.caveat(table.path.name, table.sha256, chosen.numbers)
     shared: dict[str, Any] = {
         "name": opened.name,
         "data": table.path.name,
@@ -339,17 +341,16 @@ def _known_rows(
 
     One hole in a column that had none in training, by chance, is no reason to measure nothing.
     """
-    columns = [] if opened.estimator is None else opened.estimator.encoding_.columns
-    strict = [c.name for c in columns if not c.may_miss and c.name in table.frame]
-    missing = table.frame[strict].iloc[rows].isna()
+    if opened.estimator is None:
+        return rows, ""
+    missing = opened.estimator.encoding_.new_gaps(table.frame.iloc[rows])
     gone = missing.any(axis=1).to_numpy()
     if not gone.any() or gone.all():
         return rows, ""
-    named = ", ".join(repr(name) for name in strict if missing[name].any())
+    named = ", ".join(repr(name) for name in missing if missing[name].any())
     verb = "row is" if gone.sum() == 1 else "rows are"
-    return rows[
-        ~gone
-    ], f"{int(gone.sum())} {verb} left out: a value is missing where none was in training ({named})"
+    told = f"{int(gone.sum())} {verb} left out: a value is missing where none was in training ({named})"
+    return rows[~gone], told
 
 
 def _source(opened: OpenedModel, table: LabelledTable, rows: NDArray[np.int64], which: str | None) -> Source:
@@ -364,12 +365,13 @@ def _source(opened: OpenedModel, table: LabelledTable, rows: NDArray[np.int64], 
     return Source(
         data=table.path.name,
         sha256=table.sha256,
-        rows=len(table.frame),
+        rows=table.file_rows,
         drawn=which or f"{len(rows)} of {len(table.frame)} rows",
         target=table.target,
         left_out=left_out,
-        unseen=len(np.intersect1d(rows, origin.held_out)) if origin is not None and known else None,
+        unseen=len(np.intersect1d(table.numbers[rows], origin.held_out)) if origin is not None and known else None,
         numbered=True,
+        reading=table.said,
     )
 
 
@@ -459,16 +461,16 @@ def _positions(rows: object, count: int) -> NDArray[np.int64]:
 
 
 def _held_out(opened: OpenedModel, table: LabelledTable) -> tuple[int, ...]:
-    """The rows of this very table that a model has not seen; none if that is not known."""
+    """The rows of this very table that a model has not seen, by position; none if that is not known."""
     origin = opened.origin
     if origin is None or origin.sha256 != table.sha256:
         return ()
-    if origin.rows != len(table.frame):
+    if origin.rows != table.file_rows:
         raise CheckpointError(
             f"{opened.source!r} was trained on a file of {origin.rows} rows, {str(table.path)!r} has the same "
-            f"checksum but {len(table.frame)} rows: train it again"
+            f"checksum but {table.file_rows} rows: train it again"
         )
-    return origin.held_out
+    return tuple(np.flatnonzero(np.isin(table.numbers, origin.held_out)).tolist())
 
 
 def _columns_of_fit(opened: OpenedModel, table: LabelledTable) -> Any:

@@ -147,14 +147,17 @@ def _show(subject: "Subject", finding: "Audit", *, several: bool) -> None:
 
     if several:
         typer.echo(f"--- {subject.name} " + "-" * max(0, 75 - len(subject.name)))
-    typer.echo(finding.summary())
+    # how the file was read has been said
+    reading = () if finding.source is None else finding.source.reading
+    notes = tuple(note for note in finding.notes if note not in reading)
+    typer.echo(replace(finding, notes=notes).summary())
     typer.echo("\n" + textwrap.fill(in_short(finding.provenance()), 80) + "\n")
 
 
 def _quality(finding: "Audit") -> tuple[list[str], list[str]]:
     """What two figures of how well a model predicts are called, and the figures."""
     if finding.outcome is None:
-        return ["accuracy", "AUC"], [f"{finding.accuracy:.4f}", f"{finding.auc:.4f}"]
+        return ["accuracy", "AUC"], [f"{finding.accuracy:.4f}", f"{finding.auc:.4f}".replace("nan", "-")]
     from r2et.auditing.inputs import number_as_text
 
     return ["R2", "mean error"], [f"{finding.r2:.4f}", number_as_text(finding.mae)]

@@ -102,7 +102,10 @@ def checked_table(
     options = {"--columns": columns, "--keep": keep, "--categorical": categorical}
     named = {option: [] if text is None else split_names(option, text) for option, text in options.items()}
     dropped = reading.dropped()
-    table = tables.read_table(data, target, named["--columns"] or None, hints=reading.hints())
+    if target in dropped:
+        raise InputError(f"column {target!r} is the one to predict: it cannot be left out")
+    hints = replace(reading.hints(), texts=tuple(dropped))
+    table = tables.read_table(data, target, named["--columns"] or None, hints=hints)
     report = tables.check_table(
         table,
         # what a person names is used

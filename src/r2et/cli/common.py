@@ -5,6 +5,7 @@ import os
 import re
 import stat
 import sys
+import textwrap
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -226,7 +227,15 @@ def parse_dates(texts: list[str]) -> dict[str, str]:
 def print_notes(source: str, notes: "Iterable[str]") -> None:
     """What a person should know about a file or a model, on standard error."""
     for note in notes:
-        typer.echo(f"note: {source}: {note}", err=True)
+        say("note", f"{source}: {note}")
+
+
+def say(level: str, sentence: str) -> None:
+    """A note or warning on standard error, in lines of a terminal."""
+    told = textwrap.fill(
+        f"{level}: {sentence}", 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+    typer.echo(told, err=True)
 
 
 def check_folder(folder: Path) -> None:

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from r2et.cli.common import AsJson, interactive, print_json, split_names
+from r2et.cli.common import AsJson, interactive, print_json, print_notes, split_names
 from r2et.errors import InputError, in_words
 
 if TYPE_CHECKING:
     from r2et.estimator import StableClassifier
     from r2et.estimator.reasons_file import Summary
+    from r2et.tables import Format, Origin
+
+#: bytes of a file that is looked at as a whole before it is read in chunks
+LOOKED_AT = 2**26
 
 
 def reasons(
@@ -46,12 +50,13 @@ def reasons(
 
     Example: r2et reasons model --data new.csv -o reasons.csv --toward bad --exclude sex
     """
-    from r2et.estimator.chunks import count_rows
-    from r2et.estimator.reasons_file import check_output, write_reasons
+    from r2et.estimator.reasons_file import check_output, count_rows, write_reasons
     from r2et.progress import progress_bar
 
     check_output(data, output)
-    fitted = _open(model, trust or [])
+    fitted, origin = _open(model, trust or [])
+    written = _format(fitted, data, origin)
+    print_notes(data.name, written.said)
     watched = interactive(as_json)
     with progress_bar("reasons", count_rows(data) if watched else 0, watched) as advance:
         summary = write_reasons(
@@ -59,6 +64,7 @@ def reasons(
             data,
             output,
             n,
+            written=written,
             advance=advance,
             toward=toward,
             exclude=None if exclude is None else split_names("--exclude", exclude),
@@ -72,17 +78,28 @@ def reasons(
         typer.echo(textwrap.fill(sentence, 80, break_long_words=False, break_on_hyphens=False))
 
 
-def _open(model: str, trust: list[str]) -> "StableClassifier":
+def _open(model: str, trust: list[str]) -> "tuple[StableClassifier, Origin | None]":
     from r2et.estimator import StableClassifier
     from r2et.predictors import open_model
 
-    estimator = open_model(model, trust=trust).estimator
+    opened = open_model(model, trust=trust)
+    estimator = opened.estimator
     if not isinstance(estimator, StableClassifier):
         raise InputError(
             f"{model!r} is not a StableClassifier: reasons are for what `r2et train --data file.csv` or "
             "StableClassifier.save wrote, which knows the columns of a table"
         )
-    return estimator
+    return estimator, opened.origin
+
+
+def _format(fitted: "StableClassifier", data: Path, origin: "Origin | None") -> "Format":
+    """How the rows are written: as audits see it, and for a very large file as the file of the training was."""
+    from r2et.estimator.reasons_file import recognised
+
+    remembered = None if origin is None else origin.format
+    if remembered is not None and data.stat().st_size > LOOKED_AT:
+        return remembered
+    return recognised(fitted, data, remembered)
 
 
 def _read_phrases(path: Path) -> Any:
@@ -105,7 +122,8 @@ def _told(summary: "Summary", output: Path, n: int, toward: str | None) -> list[
         )
     if summary.not_explained:
         told.append(
-            f"Not explained, because of a value that the training rows did not have: {summary.not_explained:,}, "
+            "Not explained, because a value is one that the training rows did not have, or is missing where none "
+            f"of them missed it: {summary.not_explained:,}, "
             f"{_rows(summary.first_not_explained, summary.not_explained)}."
         )
     for name, count in summary.excluded.items():
@@ -113,7 +131,7 @@ def _told(summary: "Summary", output: Path, n: int, toward: str | None) -> list[
             f"Not named: {name}, which would have been in {count:,} of the lists. The model still uses it."
         )
     if summary.ignored:
-        told.append(f"Columns that the model does not know, ignored: {', '.join(summary.ignored)}.")
+        told.append(f"Columns that the model does not use: {', '.join(summary.ignored)}.")
     if summary.why_not is None:
         told.append(
             f"Proven ({summary.method}) that {summary.proven:,} of the lists stay the same while numbers move by "

@@ -199,7 +199,7 @@ def in_plausible_units(subject: "Subject", plausible: str | None) -> "Subject":
     if plausible is None:
         return subject
     counted = subject.in_plausible_units(plausible)
-    typer.echo(f"note: {subject.name}: {counted.notes[-1]}", err=True)
+    print_notes(subject.name, counted.notes[-1:])
     return counted
 
 

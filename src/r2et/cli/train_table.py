@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from r2et.cli.check import checked_table, problem
-from r2et.cli.common import ReadingOptions, interactive, print_json, print_notes, split_names
+from r2et.cli.common import ReadingOptions, interactive, print_json, print_notes, say, split_names
 from r2et.errors import InputError
 
 if TYPE_CHECKING:
+    from r2et.estimator.choosing import Sanity
     from r2et.tables import LabelledTable
 
 
@@ -72,6 +73,8 @@ def train_table(
     from r2et import tables
     from r2et.estimator import StableClassifier, StableRegressor
     from r2et.estimator.saving import save
+    from r2et.progress import watching
+    from r2et.recipes import method_title
     from r2et.tables.origins import Origin
     from r2et.tables.splits import hold_out
 
@@ -92,7 +95,7 @@ def train_table(
     if not report.usable:
         raise InputError(problem(report))
     for level, sentence in report.brief():
-        typer.echo(f"{level}: {sentence}", err=True)
+        say(level, sentence)
     classes = [] if options.regression else tables.class_order(table.labels)
     # of numbers all rows are one group
     groups = np.zeros(len(table.frame), dtype=np.int64)
@@ -104,16 +107,18 @@ def train_table(
     categorical = [name for name in coded if name in train.frame] or None
     # a list of most columns says little
     wanted = min(8, max(1, table.frame.shape[1] // 2)) if k is None else k
-    fitted = (StableRegressor if options.regression else StableClassifier)(
+    estimator = (StableRegressor if options.regression else StableClassifier)(
         k=wanted,
         method=method,
         settings=settings,
         categorical_features=categorical,
         random_state=seed,
         **schedule,
-    ).fit(train.frame, train.labels if options.regression else train.labels.to_numpy())
-    held = tuple(held_out.tolist())
-    origin = Origin(table.target, table.sha256, len(groups), held, table.format, dict(report.dropped))
+    )
+    with watching(interactive(as_json)):
+        fitted = estimator.fit(train.frame, train.labels if options.regression else train.labels.to_numpy())
+    held = tuple(table.numbers[held_out].tolist())
+    origin = Origin(table.target, table.sha256, table.file_rows, held, table.format, dict(report.dropped))
     save(fitted, output, origin.to_dict())
     summary = {
         "data": str(options.path),
@@ -124,6 +129,7 @@ def train_table(
         "settings": fitted.settings_,
         "k": fitted.k_,
         "features": len(fitted.encoding_.names),
+        "columns": len(fitted.encoding_.columns),
         "left_out": dict(report.dropped),
         "warnings": [sentence for level, sentence in report.brief() if level == "warning"],
         "seed": seed,
@@ -135,7 +141,9 @@ def train_table(
     if as_json:
         print_json({**summary, "output": str(output)})
     else:
-        _print(summary, str(fitted.sanity_), method, output)
+        title = method_title(method)
+        additive = fitted.network == "additive"
+        _print(summary, fitted.sanity_, f"An additive network ({title})" if additive else title, output)
 
 
 def _judge(fitted: Any, held_out: "LabelledTable") -> dict[str, float | None]:
@@ -143,6 +151,9 @@ def _judge(fitted: Any, held_out: "LabelledTable") -> dict[str, float | None]:
     from r2et import metrics
 
     numbers = fitted.outputs == 1
+    # a value that is missing where none was in training: nothing can be predicted
+    whole = ~fitted.encoding_.new_gaps(held_out.frame).any(axis=1).to_numpy()
+    held_out = held_out.rows(whole.nonzero()[0])
     if not len(held_out.frame):
         return {"r2": None, "mae": None} if numbers else {"accuracy": None, "auc": None}
     y, x = fitted.target_numbers(held_out.labels), fitted.encode(held_out.frame)
@@ -153,9 +164,8 @@ def _judge(fitted: Any, held_out: "LabelledTable") -> dict[str, float | None]:
     return {"accuracy": float((fitted.model_(x).argmax(1) == y).double().mean()), "auc": quality}
 
 
-def _print(summary: dict[str, Any], sanity: str, method: str, output: Path) -> None:
+def _print(summary: dict[str, Any], sanity: "Sanity", title: str, output: Path) -> None:
     from r2et.auditing.inputs import number_as_text
-    from r2et.recipes import method_title
 
     judged = ""
     figures = {"accuracy": "accuracy", "auc": "AUC", "r2": "R2", "mae": "mean absolute error"}
@@ -165,14 +175,14 @@ def _print(summary: dict[str, Any], sanity: str, method: str, output: Path) -> N
         if summary.get(name) is not None
     ]
     if known:
-        judged = f" {', '.join(known)} on the {summary['held_out']} others."
+        judged = f" {', '.join(known)} on the {summary['held_out']:,} others."
     typer.echo(
         textwrap.fill(
-            f"{method_title(method)} on {Path(summary['data']).name}, trained on {summary['rows']} rows:{judged} "
-            f"k = {summary['k']} of {summary['features']} features.",
+            f"{title} on {Path(summary['data']).name}, trained on {summary['rows']:,} rows:{judged} "
+            f"k = {summary['k']} of {summary['columns']} columns.",
             80,
         )
     )
     # the advice is written for Python
-    typer.echo(textwrap.fill(sanity.replace('method="linear"', "--method linear"), 80))
+    typer.echo(textwrap.fill(str(sanity).replace('method="linear"', "--method linear"), 80))
     typer.echo(f"Saved to {output}/")

@@ -1,6 +1,7 @@
 """Training by one of the paper's methods, with the weights that its selection rule picks (App. B.1.2)."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 from r2et import metrics, models
 from r2et.attacks import Attack
 from r2et.domain import Domain
+from r2et.progress import progress_bar, watched
 from r2et.recipes import Preset, Trial, find_method, train_method
 from r2et.recipes.halving import Halving, Step, combinations, settle
 from r2et.recipes.methods import OwnObjective
@@ -28,6 +30,7 @@ class Sanity:
         linear_auc: the same of the linear model.
         margin: a linear model within this of the fitted one is as good.
         measure: "AUC" or "R2".
+        classes: how many.
 
     >>> Sanity(auc=0.99, linear_auc=0.988).linear_is_as_good
     True
@@ -37,6 +40,7 @@ class Sanity:
     linear_auc: float
     margin: float = 0.005
     measure: str = "AUC"
+    classes: int = 2
 
     @property
     def linear_is_as_good(self) -> bool:
@@ -46,11 +50,8 @@ class Sanity:
     def __str__(self) -> str:
         figures = f"validation {self.measure} {self.linear_auc:.4f} against {self.auc:.4f}"
         if self.linear_is_as_good:
-            when = "" if self.measure == "R2" else "with two classes "
-            return (
-                f"A linear model is as good here ({figures}): it is simpler, and {when}its explanation cannot be "
-                'moved at all. Consider method="linear".'
-            )
+            more = "" if self.classes > 2 else ", and its explanation cannot be moved at all"
+            return f'A linear model is as good here ({figures}): it is simpler{more}. Consider method="linear".'
         return f"A linear model is worse here ({figures})."
 
 
@@ -107,7 +108,7 @@ def train_and_choose(
         which: str, values: Mapping[str, float], own: OwnObjective | None, threshold: float | None = None
     ) -> FitResult:
         start = vanilla.model if vanilla is not None and find_method(which).retrains else None
-        return train_method(
+        fit = train_method(
             which,
             train,
             validation,
@@ -119,50 +120,58 @@ def train_and_choose(
             accelerator="cpu",
             objective=own,
             domain=domain,
+            # in a search a model is one step of a bar
+            progress=watched() and not searched,
         )
+        advance(1)
+        return fit
 
     searched = settings is None and bool(method.defaults)
-    if searched or method.retrains:
-        vanilla = run("vanilla", {}, None)
-    if not searched:
-        values = method.settings(settings or {})
-        return Chosen(run(name, values, objective), values, [])
-    assert vanilla is not None
-    threshold = preset.threshold(vanilla.auc)
-    offered = combinations(method.grids.get(preset.name, {}) if grid is None else grid)
+    offered = combinations(method.grids.get(preset.name, {}) if grid is None else grid) if searched else []
     tried = [method.settings(values, preset.kind) for values in offered]
-    fits: dict[int, FitResult] = {}
+    bar = ExitStack()
+    advance = bar.enter_context(progress_bar("training models", 1 + len(tried), watched() and searched))
+    with bar:
+        if searched or method.retrains:
+            vanilla = run("vanilla", {}, None)
+        if not searched:
+            values = method.settings(settings or {})
+            return Chosen(run(name, values, objective), values, [])
+        assert vanilla is not None
+        threshold = preset.threshold(vanilla.auc)
+        fits: dict[int, FitResult] = {}
 
-    def try_out(steps: Mapping[str, Step[int]]) -> dict[str, dict[int, Trial]]:
-        fits.update({number: run(name, tried[number], objective, threshold) for number in steps[name].candidates})
-        return {name: {number: judged(fit) for number, fit in fits.items()}}
+        def try_out(steps: Mapping[str, Step[int]]) -> dict[str, dict[int, Trial]]:
+            for number in steps[name].candidates:
+                fits[number] = run(name, tried[number], objective, threshold)
+            return {name: {number: judged(fit) for number, fit in fits.items()}}
 
-    def judged(fit: FitResult) -> Trial:
-        precision = judge(fit.model, validation.x, attack, _rows_judged(validation.x.shape[1]), domain=domain)
-        return Trial(auc=fit.auc, passed=fit.passed, precision=precision)
+        def judged(fit: FitResult) -> Trial:
+            precision = judge(fit.model, validation.x, attack, _rows_judged(validation.x.shape[1]), domain=domain)
+            return Trial(auc=fit.auc, passed=fit.passed, precision=precision)
 
-    # every candidate is trained to the end
-    grid_search = Halving(range(len(tried)), [preset.training.epochs])
-    settle({name: grid_search}, try_out)
-    trials = {number: trial for number, _, trial in grid_search.told}
-    best = grid_search.winner
-    assert best is not None
-    if best not in fits:  # the only candidate: nobody had to judge it
-        fits[best] = run(name, tried[best], objective, threshold)
-        trials[best] = Trial(auc=fits[best].auc, passed=fits[best].passed, precision=float("nan"))
-    measure = "r2" if validation.y.is_floating_point() else "auc"
-    records = [
-        {
-            **values,
-            f"validation_{measure}": trials[number].auc,
-            f"vanilla_{measure}": vanilla.auc,
-            "passed": trials[number].passed,
-            "precision": trials[number].precision,
-            "chosen": number == best,
-        }
-        for number, values in enumerate(tried)
-    ]
-    return Chosen(fits[best], tried[best], records)
+        # every candidate is trained to the end
+        grid_search = Halving(range(len(tried)), [preset.training.epochs])
+        settle({name: grid_search}, try_out)
+        trials = {number: trial for number, _, trial in grid_search.told}
+        best = grid_search.winner
+        assert best is not None
+        if best not in fits:  # the only candidate: nobody had to judge it
+            fits[best] = run(name, tried[best], objective, threshold)
+            trials[best] = Trial(auc=fits[best].auc, passed=fits[best].passed, precision=float("nan"))
+        measure = "r2" if validation.y.is_floating_point() else "auc"
+        records = [
+            {
+                **values,
+                f"validation_{measure}": trials[number].auc,
+                f"vanilla_{measure}": vanilla.auc,
+                "passed": trials[number].passed,
+                "precision": trials[number].precision,
+                "chosen": number == best,
+            }
+            for number, values in enumerate(tried)
+        ]
+        return Chosen(fits[best], tried[best], records)
 
 
 def _rows_judged(features: int) -> int:
@@ -189,7 +198,7 @@ def compare_with_linear(train: WeightedRows, validation: WeightedRows, auc: floa
     with torch.device("meta"):  # no weights are drawn
         model = models.Linear(weight.shape[1], len(weight))
     model.load_state_dict({"weight": weight.double(), "bias": bias.double()}, assign=True)
-    return Sanity(auc, metrics.auc(model, validation.x.double(), validation.y))
+    return Sanity(auc, metrics.auc(model, validation.x.double(), validation.y), classes=len(weight))
 
 
 def _compare_numbers(train: WeightedRows, validation: WeightedRows, r2: float) -> Sanity:

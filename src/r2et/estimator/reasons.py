@@ -166,6 +166,9 @@ def _proof(fitted: "StableClassifier", x: Tensor, lists: _Lists, wanted: Wanted)
     nothing = torch.full((len(x),), torch.nan, dtype=torch.float64)
     if not wanted.proven:
         return _Proof(nothing, None, "not asked for (proven=False)")
+    classes = len(fitted.classes_)
+    if classes > 2:
+        return _Proof(nothing, None, f"the log-odds of {classes} classes are no sum over columns")
     n = lists.contributions.shape[1]
     k = min(wanted.n, n - 1)
     names = fitted.encoding_.column_names
@@ -173,7 +176,7 @@ def _proof(fitted: "StableClassifier", x: Tensor, lists: _Lists, wanted: Wanted)
     try:
         certificate = certify(fitted.model_, x, k, explainer=explainer, domain=fitted.domain_, target=lists.target)
     except InputError as error:  # this network has no certificate of contributions
-        return _Proof(nothing, None, str(error))
+        return _Proof(nothing, None, str(error).replace(str(explainer), "contributions"))
     count = torch.bincount(lists.row, minlength=len(x))
     # of all columns that speak for a class, one less than all are proven: whether the last one joins is not
     unsure = (

@@ -1,5 +1,6 @@
 """Reasons for the rows of a file of any size: read in chunks, written in one piece."""
 
+import gzip
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypedDict, Unpack
 import pandas as pd
 
 from r2et.errors import DataError, InputError
-from r2et.estimator.chunks import read_chunks
+from r2et.files.reading import regular_file
 from r2et.files.writing import check_writable, writing
 from r2et.numerics.values import check_path, few, quoted, suggestion
+from r2et.tables.files import read_chunks, read_names, recognise
+from r2et.tables.formats import ColumnFormat, Format
 
 if TYPE_CHECKING:
     from r2et.estimator.classifier import StableClassifier
@@ -41,7 +44,7 @@ class Summary:
         reasons: altogether.
         without_reasons: rows in which no column speaks for the class.
         first_without: numbers of the first of them, counted from 0.
-        not_explained: rows with a value that was not there in fit.
+        not_explained: rows with a value that was not there in fit, or without one where all rows of fit had one.
         first_not_explained: numbers of the first of them.
         excluded: by column that must not be named, in how many lists it would have been.
         ignored: columns of the file that the model does not know.
@@ -71,13 +74,17 @@ class Summary:
         self.reasons += len(table)
         self.without_reasons += len(said["rows_without_reasons"])
         self.first_without = [*self.first_without, *said["rows_without_reasons"]][:NAMED]
-        self.not_explained += len(said["rows_not_explained"])
-        self.first_not_explained = [*self.first_not_explained, *said["rows_not_explained"]][:NAMED]
+        self.pass_over(said["rows_not_explained"])
         for name, count in said["excluded"].items():
             self.excluded[name] = self.excluded.get(name, 0) + count
         self.proven += int((table["holds_within"].to_numpy()[table["rank"].to_numpy() == 1] > 0).sum())
         self.method, self.why_not = said["proof"]["method"], said["proof"]["why_not"]
         self.background = said["background"]
+
+    def pass_over(self, rows: list[int]) -> None:
+        """Count rows that cannot be explained, by their numbers."""
+        self.not_explained += len(rows)
+        self.first_not_explained = sorted([*self.first_not_explained, *rows])[:NAMED]
 
 
 def write_reasons(
@@ -86,6 +93,7 @@ def write_reasons(
     output: str | os.PathLike[str],
     n: int = 4,
     *,
+    written: Format | None = None,
     advance: Callable[[int], None] = lambda rows: None,
     **options: Unpack[Options],
 ) -> Summary:
@@ -98,6 +106,8 @@ def write_reasons(
         source: a CSV or Parquet file with the columns of the model; others are ignored.
         output: .csv, .parquet or .jsonl.
         n: most reasons of a row.
+        written: how the file is written, or an earlier one; None = that is recognised, for which the file is read
+            as a whole.
         advance: is told of every number of rows that is done.
         options: of `StableClassifier.reasons`.
     """
@@ -106,8 +116,9 @@ def write_reasons(
     # a network of layers takes so much longer that a bar would stand still
     size = ROWS_AT_ONCE if callable(getattr(fitted.model_, "parts", None)) else max(1, ROWS_AT_ONCE // 20)
     with writing(output) as file, _SINKS[_suffix(output)](file) as sink:
-        for chunk in read_chunks(source, _texts(fitted)):
-            known = _columns_of_model(fitted, chunk, summary)
+        written = recognised(fitted, source) if written is None else written
+        for chunk in read_chunks(source, written, columns=_columns_of_model(fitted, source, written, summary)):
+            known = _without_new_gaps(fitted, chunk, summary)
             for start in range(0, len(known), size):
                 part = known.iloc[start : start + size]
                 with warnings.catch_warnings():
@@ -131,15 +142,49 @@ def check_output(source: str | os.PathLike[str], output: str | os.PathLike[str])
         raise InputError(f"{quoted(os.fspath(output))} is the file of the rows: give the reasons another name")
 
 
-def _texts(fitted: "StableClassifier") -> list[str]:
-    """Columns that are text, however much what they hold looks like numbers."""
-    columns = fitted.encoding_.columns
-    return [c.name for c in columns if any(isinstance(value, str) for value in getattr(c, "values", ()))]
+def recognised(
+    fitted: "StableClassifier", source: str | os.PathLike[str], remembered: Format | None = None
+) -> Format:
+    """How a file is written, decided over all of it.
+
+    Args:
+        fitted: the classifier: what was text for it stays text.
+        source: the file.
+        remembered: how the file of its training was written; None = that is not known.
+    """
+    if remembered is None:
+        columns = fitted.encoding_.columns
+        texts = [c.name for c in columns if any(isinstance(value, str) for value in getattr(c, "values", ()))]
+        remembered = Format(columns=tuple(map(ColumnFormat, texts)))
+    return recognise(source, like=remembered)
 
 
-def _columns_of_model(fitted: "StableClassifier", chunk: pd.DataFrame, summary: Summary) -> pd.DataFrame:
+def count_rows(path: str | os.PathLike[str]) -> int:
+    """About how many rows a file has, for a progress bar: the lines of a CSV."""
+    file = regular_file(path)
+    if file.suffix.lower() in (".parquet", ".pq"):
+        from pyarrow import parquet
+
+        return int(parquet.ParquetFile(file).metadata.num_rows)
+    opener: Any = gzip.open if file.suffix.lower() == ".gz" else open
+    with opener(file, "rb") as stream:
+        lines: int = sum(block.count(b"\n") for block in iter(lambda: stream.read(2**20), b""))
+    return max(1, lines - 1)
+
+
+def _without_new_gaps(fitted: "StableClassifier", chunk: pd.DataFrame, summary: Summary) -> pd.DataFrame:
+    """The rows that have a value wherever all rows of fit had one; the others are counted."""
+    gone = fitted.encoding_.new_gaps(chunk).any(axis=1)
+    summary.pass_over(chunk.index[gone].tolist())
+    summary.rows += int(gone.sum())
+    return chunk[~gone] if gone.any() else chunk
+
+
+def _columns_of_model(
+    fitted: "StableClassifier", source: str | os.PathLike[str], written: Format, summary: Summary
+) -> list[str]:
     names = fitted.encoding_.column_names
-    there = [str(name) for name in chunk.columns]
+    there = read_names(source, written)
     missing = [name for name in names if name not in there]
     if missing:
         raise DataError(
@@ -147,7 +192,7 @@ def _columns_of_model(fitted: "StableClassifier", chunk: pd.DataFrame, summary: 
             f"{suggestion(missing[0], there[:40])}"
         )
     summary.ignored = [name for name in there if name not in set(names)]
-    return chunk[names]
+    return names
 
 
 def _suffix(path: str | os.PathLike[str]) -> str:

@@ -136,7 +136,7 @@ class _Check:
             self._add(remarks(profile))
         if problem is None:
             self._leaks(stay, target, advance)
-        self._add(repeated(stay, target))
+        self._add(repeated(stay, target, self.table.numbers if self.table.unlabelled else None))
         if len(stay) < LEAST_COLUMNS:
             seen = f"{len(stay)} of {len(profiles)} columns are left, and a list ranks at least {LEAST_COLUMNS}"
             self._add([Remark("too few columns", "", seen, {"columns": len(stay)})])

@@ -179,10 +179,24 @@ class Encoding:
 
         A value that was not there in fit counts as rare, if rare ones were pooled; else it is none of the
         categories, and cannot be explained. Both are said by a warning. Numbers written as text are read, and
-        categories are recognised as numbers and as text.
+        categories are recognised as numbers and as text. A missing value where none was missing in fit is such a
+        value too, of a category; of a number it is an error.
         """
-        refuse_missing([(c.name, frame.iloc[:, i]) for i, c in enumerate(self.columns) if not c.may_miss])
+        strict = [(i, c) for i, c in enumerate(self.columns) if c.must_have_value]
+        refuse_missing([(c.name, frame.iloc[:, i]) for i, c in strict])
         return np.hstack([column.encode(frame.iloc[:, i]) for i, column in enumerate(self.columns)])
+
+    def new_gaps(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Where a value is missing in a column that had all of its values in fit, (N, such columns).
+
+        Args:
+            frame: N rows with names of columns, of which some may not be of fit.
+
+        >>> encoding = Encoding.learn(pd.DataFrame({"age": [1, 3], "job": ["nurse", None]}))
+        >>> encoding.new_gaps(pd.DataFrame({"age": [None, 2], "job": [None, "cook"]})).values.tolist()
+        [[True], [False]]
+        """
+        return frame[[c.name for c in self.columns if not c.may_miss and c.name in frame]].isna()
 
     def rows(self, frame: pd.DataFrame, y: Tensor, *, dtype: torch.dtype = torch.float64) -> Rows:
         """What a model sees of a frame (N rows) with class numbers y (N,), and what it needs to know about it.

@@ -15,7 +15,7 @@ from r2et.files.reading import regular_file
 from r2et.files.unpacking import allowed, copy_within, too_large, unreadable
 from r2et.numerics.values import check_count, check_kind, check_path, quoted
 from r2et.tables.formats import Format, Hints
-from r2et.tables.text_files import Choice, read_text, text_chunks
+from r2et.tables.text_files import Choice, read_text, text_chunks, text_names
 
 # pandas is imported when it is used: a data set of images needs none
 if TYPE_CHECKING:
@@ -136,6 +136,21 @@ def read_chunks(
 
         return parquet_chunks(file, rows, names)
     return text_chunks(file, format, rows, names)
+
+
+def read_names(path: str | os.PathLike[str], format: Format) -> list[str]:
+    """The names of the columns of a file of any size, without reading it.
+
+    Args:
+        path: as for `read_frame`.
+        format: what `recognise` says of this file, or of an earlier one.
+    """
+    file = _table_file(path)
+    if file.suffix.lower() in _PARQUET:
+        from r2et.tables.parquet_files import parquet_names
+
+        return parquet_names(file)
+    return text_names(file, format)
 
 
 @dataclass(frozen=True)

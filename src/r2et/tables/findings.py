@@ -11,6 +11,8 @@ from r2et.tables.checks.remarks import KINDS, Level
 WIDTH = 80
 #: lines of one finding that are printed; JSON has all
 _LINES = 8
+#: columns of one kind whose names are printed
+_NAMED = 60
 #: what columns of a kind are called together
 _PLURALS = {"whole number": "numbers", "number": "numbers", "category": "categories", "date": "dates"}
 _MARKS: dict[Level, str] = {"error": "ERROR", "warning": "WARNING", "note": "note"}
@@ -140,7 +142,7 @@ class TableReport:
             yield from _wrapped(f"Left out ({len(entries)}): {', '.join(entries)}", "", "  ")
         yield f"Used ({len(self.kept)}):"
         for kind, names in self._by_kind().items():
-            yield from _wrapped(f"{kind}: {', '.join(names)}", "  ", "    ")
+            yield from _wrapped(f"{kind}: {', '.join(names[:_NAMED])}{_more(names, _NAMED)}", "  ", "    ")
 
     def _by_kind(self) -> dict[str, list[str]]:
         """The columns that are used: numbers, categories with how many values they have, and so on."""

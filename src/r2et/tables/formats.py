@@ -150,6 +150,7 @@ class Hints:
         encoding: such as "utf-8" or "cp1252".
         dates: how columns write their dates: column -> strptime format, or "ISO".
         missing: texts that stand for a missing value beside the usual ones.
+        texts: columns that are left out later: nothing is decided about them, they stay text.
     """
 
     separator: str | None = None
@@ -158,6 +159,7 @@ class Hints:
     encoding: str | None = None
     dates: Mapping[str, str] | None = None
     missing: tuple[str, ...] | None = None
+    texts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self._set("separator", _mark("separator", self.separator, SEPARATORS, None))

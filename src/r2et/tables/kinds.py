@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from r2et.columns import Kind
@@ -90,6 +91,11 @@ class NumberColumn:
         return self.median is not None
 
     @property
+    def must_have_value(self) -> bool:
+        """Whether a row without one is an error."""
+        return not self.may_miss
+
+    @property
     def possible(self) -> bool:
         """Whether there can be such a column."""
         finite = np.isfinite([self.mean, self.scale, self.lower, self.upper, self.median or 0.0]).all()
@@ -134,6 +140,7 @@ class FlagColumn:
 
     kind: ClassVar[Kind] = "flag"
     may_miss: ClassVar[bool] = False
+    must_have_value: ClassVar[bool] = True
 
     @property
     def names(self) -> list[str]:
@@ -171,8 +178,10 @@ class _Categories:
 
     @property
     def may_miss(self) -> bool:
-        """Whether rows may have no value."""
+        """Whether rows had no value in fit."""
         return MISSING in self.values
+
+    must_have_value: ClassVar[bool] = False
 
     @property
     def possible(self) -> bool:
@@ -187,10 +196,9 @@ class _Categories:
     def places(self, column: Series) -> NDArray[np.int64]:
         """The place of each row's value among the categories (N,); -1, with a warning, where it is none of them.
 
-        A value is looked up as it is, then as the text of a file: a later file may hold 1 in place of "1".
+        A value is looked up as it is, then as the text of a file: a later file may hold 1 in place of "1". A
+        missing value is a new one too, where none was missing in fit.
         """
-        if not self.may_miss:
-            refuse_missing([(self.name, column)])
         codes, there = factorise(column, self.name)
         pool = self.values.index(OTHERS) if self.rare else -1
         known = {value: place for place, value in enumerate(self.values)} | dict.fromkeys(self.rare, pool)
@@ -317,8 +325,9 @@ def _warn(column: Series, name: str, unknown: NDArray[np.bool_], what: str) -> N
     if len(places):
         value = column.iloc[places[0]]
         value = value.item() if isinstance(value, np.generic) else value
+        shown = "a missing one" if pd.isna(value) else repr(value)
         warnings.warn(
-            f"column {name!r} has values that were not there in fit, such as {value!r} in row "
+            f"column {name!r} has values that were not there in fit, such as {shown} in row "
             f"{label(column, places[0])}; {len(places)} of {len(column)} rows have no known {what}",
             stacklevel=4,
         )

@@ -30,6 +30,7 @@ class LabelledTable:
         labels: N labels, as they are in the file.
         sha256: of the file's bytes.
         format: how the file is written.
+        unlabelled: how many rows of the file have no label: they are left out.
     """
 
     path: Path
@@ -38,11 +39,26 @@ class LabelledTable:
     labels: Series = field(repr=False)
     sha256: str = field(default="", repr=False)
     format: Format | None = field(default=None, repr=False)
+    unlabelled: int = field(default=0, repr=False)
 
     @property
     def said(self) -> tuple[str, ...]:
         """What was recognised in the file, as sentences without their full stop."""
-        return () if self.format is None else self.format.said
+        told = () if self.format is None else self.format.said
+        if not self.unlabelled:
+            return told
+        verb = "has no" if self.unlabelled == 1 else "have no"
+        return (*told, f"{self.unlabelled:,} of {self.file_rows:,} rows {verb} {self.target!r}: left out")
+
+    @property
+    def file_rows(self) -> int:
+        """How many rows the file has, if this is all of its rows that have a label."""
+        return len(self.frame) + self.unlabelled
+
+    @property
+    def numbers(self) -> NDArray[np.int64]:
+        """The numbers of the rows in the file, from 0."""
+        return self.frame.index.to_numpy(dtype=np.int64)
 
     def rows(self, numbers: NDArray[np.int64]) -> "LabelledTable":
         """The same with some rows only, by their position."""
@@ -82,14 +98,20 @@ def read_table(
     loaded = load(path, like, hints, lambda known: _chosen(path, known, target, columns, drop))
     labels = loaded.frame[target]
     missing = np.flatnonzero(labels.isna().to_numpy())
+    if len(missing) == len(labels):
+        raise DataError(f"column {target!r} of {str(path)!r} has no labels: all {len(labels)} are missing")
+    there = labels.notna().to_numpy()
+    frame = loaded.frame.drop(columns=str(target))
     if len(missing):
-        raise DataError(
-            f"column {target!r} of {str(path)!r} misses {len(missing)} of {len(labels)} labels, first in row "
-            f"{missing[0]} (counted from 0): leave these rows out"
-        )
-    return LabelledTable(
-        path, loaded.frame.drop(columns=str(target)), str(target), labels, loaded.sha256, loaded.format
-    )
+        frame, labels = frame[there], _without_traces(labels[there])
+    return LabelledTable(path, frame, str(target), labels, loaded.sha256, loaded.format, len(missing))
+
+
+def _without_traces(labels: Series) -> Series:
+    """Labels of which some were missing, as if none had been: a gap makes 1 and True into 1.0 and objects."""
+    if pd.api.types.is_float_dtype(labels) and (labels == labels.round()).all():
+        return labels.astype(np.int64)
+    return labels.infer_objects()
 
 
 def _chosen(

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ def read_parquet(path: Path, content: bytes, hints: Hints, choose: Choice | None
         hints: must be empty.
         choose: the columns to read, of those that there are; None = all.
     """
-    if hints != Hints():
+    if replace(hints, texts=()) != Hints():
         raise InputError(
             f"{quoted(path)} is a Parquet file, which says its types itself: leave out --sep, --decimal, "
             "--thousands, --encoding, --dates and --missing"
@@ -41,6 +42,14 @@ def read_parquet(path: Path, content: bytes, hints: Hints, choose: Choice | None
     refuse_repeated(path, frame.columns.tolist())
     wanted = frame.columns.tolist() if choose is None else list(choose(frame.columns.tolist()))
     return _plain(frame[wanted]), Format("", "")
+
+
+def parquet_names(path: Path) -> list[str]:
+    """The names of the columns."""
+    _check(path, path.read_bytes())
+    from pyarrow import parquet
+
+    return list(map(str, parquet.read_schema(path).names))
 
 
 def parquet_chunks(path: Path, rows: int, columns: Sequence[str] | None) -> "Iterator[pd.DataFrame]":

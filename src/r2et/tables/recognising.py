@@ -113,6 +113,8 @@ def look(name: str, texts: Texts, hints: Hints) -> Look:
     """What a column may be."""
     own = hints.missing or ()
     missing = marks_of_missing(texts.texts, texts_stay=False, own=own)
+    if name in hints.texts:
+        return Look(name, texts, missing, "text")
     rest = texts.texts[~missing].reset_index(drop=True)
     if written := (hints.dates or {}).get(name):
         return _dates_as_told(name, texts, written, own)
@@ -275,7 +277,11 @@ def finish(entry: Look, settled: Settled, *, na_is_missing: bool, own: tuple[str
 
 
 def _counted(texts: Texts, missing: NDArray[np.bool_]) -> dict[str, int]:
-    return dict(zip(texts.texts[missing].tolist(), texts.counts[missing].tolist(), strict=True))
+    counted: dict[str, int] = {}
+    # a text may stand there several times: see Texts
+    for mark, count in zip(texts.texts[missing].tolist(), texts.counts[missing].tolist(), strict=True):
+        counted[mark] = counted.get(mark, 0) + count
+    return counted
 
 
 def with_gaps(texts: Texts, missing: NDArray[np.bool_], values: Any, nothing: Any) -> Any:

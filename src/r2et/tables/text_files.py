@@ -4,6 +4,7 @@ import codecs
 import gzip
 import io
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -238,15 +239,7 @@ def text_chunks(path: Path, written: Format, rows: int, columns: Sequence[str] |
     """Frames of at most `rows` rows, read as a format says and no otherwise; the memory of one at a time."""
     import pandas as pd
 
-    packed = path.suffix.lower() == ".gz"
-    if packed:
-        check_gzip(path)
-    opener: Any = gzip.open if packed else open
-    with opener(path, "rb") as stream:
-        head, encoding = _scanned(path, stream, written)
-    separator, _ = _separator(head.decode(encoding, errors="ignore"), written, Hints())
-    with opener(path, "rb") as stream:
-        records = Records(path, io.TextIOWrapper(stream, encoding=encoding, newline=""), separator)
+    with _records(path, written) as (records, encoding):
         names = _names_as_before(records.names, written)
         refuse_repeated(path, [name for name in names if name])
         wanted = _wanted(path, names, written, columns)
@@ -259,6 +252,26 @@ def text_chunks(path: Path, written: Format, rows: int, columns: Sequence[str] |
                 start += len(block)
         except UnicodeError as error:
             raise DataError(f"{quoted(path)} is not all in {encoding}: save it in UTF-8") from error
+
+
+def text_names(path: Path, written: Format) -> list[str]:
+    """The names of the columns of a file, called as in the file of a format."""
+    with _records(path, written) as (records, _):
+        return _names_as_before(records.names, written)
+
+
+@contextmanager
+def _records(path: Path, written: Format) -> "Iterator[tuple[Records, str]]":
+    """The lines of a file, taken apart as a format says, and their encoding."""
+    packed = path.suffix.lower() == ".gz"
+    if packed:
+        check_gzip(path)
+    opener: Any = gzip.open if packed else open
+    with opener(path, "rb") as stream:
+        head, encoding = _scanned(path, stream, written)
+    separator, _ = _separator(head.decode(encoding, errors="ignore"), written, Hints())
+    with opener(path, "rb") as stream:
+        yield Records(path, io.TextIOWrapper(stream, encoding=encoding, newline=""), separator), encoding
 
 
 def _scanned(path: Path, stream: IO[bytes], written: Format) -> tuple[bytes, str]:

@@ -65,7 +65,7 @@ KINDS: dict[str, Wording] = {
         "the target is no number",
         "error",
         "",
-        "no number can be predicted",
+        "no regression can be trained",
         "leave out --regression to predict classes, or name another column by --target",
     ),
     "infinite": Wording(

@@ -34,16 +34,20 @@ def first_of_each(profiles: Sequence[Profile]) -> NDArray[np.int64]:
     return np.sort(np.unique(row_keys(profiles), return_index=True)[1])
 
 
-def repeated(profiles: Sequence[Profile], target: Profile) -> Iterator[Remark]:
+def repeated(
+    profiles: Sequence[Profile], target: Profile, numbers: NDArray[np.int64] | None = None
+) -> Iterator[Remark]:
     """Rows that occur several times, and those that do with another label.
 
     Args:
         profiles: of the columns that a model would see.
         target: of the column to predict.
+        numbers: of the rows in their file; None = it has no others.
     """
     if not profiles:
         return
     keys, group = np.unique(row_keys(profiles), return_inverse=True)
+    numbers = np.arange(len(group)) if numbers is None else numbers
     sizes = np.bincount(group)
     # of groups with several labels
     pairs = np.unique(np.stack([group, target.codes]), axis=1)
@@ -58,16 +62,18 @@ def repeated(profiles: Sequence[Profile], target: Profile) -> Iterator[Remark]:
         yield Remark(
             "duplicates",
             "",
-            f"{seen}, such as rows {places[0]} and {places[1]} (counted from 0)",
-            {"rows": again, "example": places},
+            f"{seen}, such as rows {numbers[places[0]]} and {numbers[places[1]]} (counted from 0)",
+            {"rows": again, "example": numbers[places].tolist()},
         )
     if opposed:
         first = int(np.flatnonzero((labels > 1)[group])[0])
         mine = np.flatnonzero(group == group[first])
-        other = int(mine[target.codes[mine] != target.codes[first]][0])
+        other = mine[target.codes[mine] != target.codes[first]][0]
+        pair = numbers[[first, other]].tolist()
         yield Remark(
             "contradiction",
             "",
-            f"{opposed} rows have a twin with another {target.name!r}, such as rows {first} and {other}",
-            {"rows": opposed, "example": [first, other]},
+            f"{opposed} rows have a twin with another {target.name!r}, such as rows {pair[0]} and {pair[1]} "
+            "(counted from 0)",
+            {"rows": opposed, "example": pair},
         )

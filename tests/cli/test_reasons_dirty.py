@@ -1,4 +1,4 @@
-"""`r2et reasons` on files as people have them: read as the training's file was, or as they say, and that is said."""
+"""`r2et reasons` on files as people have them: read as that of the training was, or otherwise, which is said."""
 
 import json
 
@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from r2et.estimator import reasons_file
 from r2et.predictors import open_model
 from r2et.tables import files
 from tests.estimator.dirty import dirty, own_text
@@ -37,7 +38,7 @@ def folder(tmp_path_factory):
     (there / "people.csv").write_bytes(german(people()).encode("cp1252"))
     (there / "new.csv").write_bytes(german(new()).encode("cp1252"))
     options = ["--missing", "k.A.", "--network", "additive", "--epochs", "8"]
-    for name, target, further in (("model", "status", []), ("price", "age", ["--regression"])):
+    for name, target, further in (("model", "status", []), ("price", "age", ["--regression", "--drop", "status"])):
         data = ["--data", str(there / "people.csv"), "--target", target, *further]
         with pytest.raises(SystemExit) as caught:
             main(["train", *data, *options, "-o", str(there / name)])
@@ -70,7 +71,7 @@ def test_a_file_written_as_that_of_the_training(run, folder, tmp_path):
     table = told_of(tmp_path / "r.csv")
     check_values(table, new())
     assert {"income", "joined", "code", "town"} <= set(table["column"])
-    assert set(table[table["column"] == "code"]["value"]) <= {"01", "02", "10"}
+    assert set(table[table["column"] == "code"]["value"]) <= {"01069", "02110", "10115"}
     assert table["holds_within_plausible"].ne("").any()
     notes = " ".join(found.err.split())
     assert "note: new.csv: values are separated by semicolons" in notes
@@ -133,29 +134,45 @@ def test_what_a_person_says_counts(run, folder, tmp_path):
     assert "decimal must be" in found.err
 
 
-def test_rows_that_are_written_otherwise_far_into_a_file(run, folder, tmp_path, monkeypatch):
-    """The first rows do not show it: the file is recognised as a whole, and nothing is told twice."""
+def test_rows_that_are_written_otherwise_far_into_a_file(folder, tmp_path, monkeypatch):
+    """The first rows do not show it: the file is recognised as a whole, and nothing is told or counted twice."""
+    monkeypatch.setattr(files, "HEAD", 2000)
+    monkeypatch.setattr(reasons_file, "ROWS_OF_A_CHUNK", 50)
+    frame = new().iloc[np.arange(240) % 60].reset_index(drop=True)
+    frame.loc[:199, "income"] = np.nan
+    other = frame.assign(income=frame["income"].map(lambda value: "k.A." if np.isnan(value) else f"{value:.2f}"))
+    lines = [*german(frame).splitlines(keepends=True)[:201], *as_german_but_income(other)[201:]]
+    (tmp_path / "new.csv").write_text("".join(lines), encoding="utf-8")
+    opened, told = open_model(folder / "model"), []
+    paths = (tmp_path / "new.csv", tmp_path / "r.csv")
+    summary = reasons_file.write_reasons(
+        opened.estimator, *paths, 8, origin=opened.origin, advance=told.append, proven=False
+    )
+    assert min(told) == -200
+    assert sum(told) == summary.rows == 240
+    table = told_of(tmp_path / "r.csv")
+    check_values(table, frame)
+    assert summary.reasons == len(table)
+    assert not table.duplicated(["row", "column"]).any()
+    assert not any("first rows" in note for note in summary.notes)
+
+
+def as_german_but_income(frame: pd.DataFrame) -> list[str]:
+    """Lines in which the numbers of one column are written as they are."""
+    lines = german(frame.assign(income=0.0)).splitlines(keepends=True)
+    body = [line.replace("0,00", text, 1) for line, text in zip(lines[1:], frame["income"], strict=True)]
+    return [lines[0], *body]
+
+
+def test_a_file_of_which_only_the_first_rows_are_recognised_is_read_to_its_end(run, folder, tmp_path, monkeypatch):
     monkeypatch.setattr(files, "HEAD", 2000)
     frame = new().iloc[np.arange(240) % 60]
-    text = german(frame)
-    lines = text.splitlines(keepends=True)
-    odd = [line.replace(";", ";") for line in lines]
-    place = next(i for i in range(200, 240) if frame["joined"].notna().iloc[i])
-    date = frame["joined"].iloc[place]
-    odd[place + 1] = odd[place + 1].replace(date.strftime("%d.%m.%Y"), date.strftime("%d.%m.%Y 10:00"))
-    (tmp_path / "new.csv").write_text("".join(odd), encoding="utf-8")
+    frame.loc[frame.index[0], "town"] = 'so "called";\nCelle'
+    (tmp_path / "new.csv").write_text(german(frame), encoding="utf-8")
     arguments = ("--data", tmp_path / "new.csv", "-o", tmp_path / "r.csv", "--no-proof", "--json")
-    found = run("reasons", folder / "model", *arguments)
-    if found.code == 0:
-        assert found.json()["rows"] == 240
-        assert told_of(tmp_path / "r.csv").duplicated(["row", "column"]).sum() == 0
-    else:
-        assert "joined" in found.err
-        assert not (tmp_path / "r.csv").exists()
-    (tmp_path / "plain.csv").write_text(text, encoding="utf-8")
-    plain = run("reasons", folder / "model", "--data", tmp_path / "plain.csv", *arguments[2:]).json()
-    assert plain["rows"] == 240
-    assert plain["notes"][-1].startswith("these are its first rows")
+    content = run("reasons", folder / "model", *arguments).json()
+    assert content["rows"] == 240
+    assert content["notes"][-1].startswith("these are its first rows")
     check_values(told_of(tmp_path / "r.csv"), frame)
 
 

@@ -18,10 +18,10 @@ def dirty(rows: int = 300, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
             "town": np.where(drawn.random(rows) < 0.08, drawn.choice(VILLAGES, rows), drawn.choice(TOWNS, rows)),
             "member": drawn.random(rows) < 0.4,
             "records": drawn.choice(["no", "yes"], rows),
-            "code": drawn.choice(["01", "02", "10"], rows),
+            "code": drawn.choice(["01069", "02110", "10115"], rows),
         }
     )
-    score = np.log(frame["income"]) - 7.5 + 0.02 * (frame["age"] - 48) + (frame["code"] == "01")
+    score = np.log(frame["income"]) - 7.5 + 0.02 * (frame["age"] - 48) + (frame["code"] == "01069")
     score -= 1.0 * (frame["records"] == "yes") + (frame["joined"] > "2020-01-01") - (frame["town"] == "Bonn")
     for place, (name, share) in enumerate((("income", 0.2), ("joined", 0.1), ("town", 0.05), ("member", 0.1))):
         # each has one, whatever is drawn

@@ -27,7 +27,7 @@ def price(rows: int = 300) -> tuple[pd.DataFrame, pd.Series]:
     frame = dirty(rows)[0]
     income = frame["income"].fillna(1000.0)
     noise = np.random.default_rng(5).normal(size=rows)
-    return frame, (income * 100 + 800 * frame["age"] + 9000 * (frame["code"] == "01") + 1e4 * noise).rename(
+    return frame, (income * 100 + 800 * frame["age"] + 9000 * (frame["code"] == "01069") + 1e4 * noise).rename(
         "price"
     )
 

@@ -5,6 +5,7 @@ import copy
 import dataclasses
 import importlib
 import inspect
+import pickle
 import random
 import threading
 import time
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 import torch.nn.functional as F
@@ -284,6 +286,24 @@ def test_nothing_is_changed_and_evaluation_mode_is_measured(name):
     assert not changed
     expected = CALLS[name](net().eval(), x, y)
     assert same(result, expected)
+
+
+@pytest.mark.parametrize("kind", ["StableClassifier", "StableRegressor"])
+@pytest.mark.parametrize("network", ["mlp", "additive"])
+def test_reasons_change_neither_the_estimator_nor_the_rows_nor_random_states(kind, network):
+    (x, y), frame = rows(), pd.DataFrame(rows()[0].detach().numpy(), columns=list("abcde"))
+    options = {"k": K, "network": network, "settings": {}, "hidden": (4,), "epochs": 1, "random_state": 0}
+    fitted = getattr(r2et, kind)(**options).fit(frame, y.numpy())
+    before, table = pickle.dumps(fitted), frame.copy()
+
+    def told(model: nn.Module, x: Tensor, y: Tensor) -> pd.DataFrame:
+        return fitted.reasons(frame, 2, plausible="auto")
+
+    changed, first = changes(told, fitted.model_, x, y)
+    assert not changed
+    pd.testing.assert_frame_equal(told(fitted.model_, x, y), first)
+    pd.testing.assert_frame_equal(frame, table)
+    assert pickle.dumps(fitted) == before
 
 
 @pytest.mark.parametrize("name", MODES)

@@ -1,5 +1,7 @@
 """Models with one output predict a number: explained, attacked, certified, trained; forgotten classes are said."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -392,10 +394,9 @@ def test_output_and_log_odds_are_one_score_of_a_list_by_contributions():
     columns = r2et.Columns(tuple("abcde"), tuple((i,) for i in range(5)), ("number",) * 5, ((),) * 5)
     model, x = models.Additive(FEATURES, 1).double().eval(), rows()
     background = Background.from_rows(rows(40), columns, size=6)
+    plain = Contributions(columns=columns, background=background)
     limits = [
-        r2et.certify(
-            model, x, 2, explainer=Contributions(columns=columns, background=background, score=score)
-        ).limits
+        r2et.certify(model, x, 2, explainer=replace(plain, score=score)).limits
         for score in ("output", "log-odds", "logit")
     ]
     assert torch.equal(limits[0], limits[1])

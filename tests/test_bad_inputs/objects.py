@@ -106,7 +106,7 @@ def classifier(**wrong: object) -> object:
     return r2et.StableClassifier(**quick | wrong).fit(x, y, sample_weight=weight)
 
 
-def reasons(number: bool = False, X: object = None, **wrong: object) -> object:
+def reasons(X: object = None, *, number: bool = False, **wrong: object) -> object:
     """Reasons of a fitted estimator for its own rows."""
     quick = {"k": 2, "method": "linear", "epochs": 1, "random_state": 0}
     kind = r2et.StableRegressor if number else r2et.StableClassifier

@@ -1,8 +1,9 @@
 """Reasons for the rows of a file of any size: read in chunks, written in one piece."""
 
+import itertools
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypedDict, Unpack
@@ -126,13 +127,17 @@ def write_reasons(
         return fitted.encoding_.column_names
 
     def written(format: Format) -> Summary:
-        # ours is the only place that reads it
         summary = Summary(ignored=ignored, notes=list(format.said))
         chunks = read_chunks(source, format, ROWS_OF_A_CHUNK, fitted.encoding_.column_names)
+        tables = _tables(fitted, chunks, n, options)
+        # what cannot be explained is told before a file is made
+        first = next(tables)
         try:
             with writing(output) as file, _SINKS[_suffix(output)](file) as sink:
-                for chunk in chunks:
-                    _explain(fitted, chunk, n, summary=summary, sink=sink, advance=advance, options=options)
+                for rows, table in itertools.chain([first], tables):
+                    summary.take(rows, table)
+                    sink.write(table)
+                    advance(rows)
         except FormatError:
             advance(-summary.rows)
             raise
@@ -144,27 +149,20 @@ def write_reasons(
         return written(load(source, like, hints, choose).format)
 
 
-def _explain(
-    fitted: "StableClassifier | StableRegressor",
-    chunk: pd.DataFrame,
-    n: int,
-    *,
-    summary: Summary,
-    sink: "_Sink",
-    advance: Callable[[int], None],
-    options: Options,
-) -> None:
+def _tables(
+    fitted: "StableClassifier | StableRegressor", chunks: Iterable[pd.DataFrame], n: int, options: Options
+) -> Iterator[tuple[int, pd.DataFrame]]:
+    """Numbers of rows, and their reasons."""
     # a network of layers takes so much longer that a bar would stand still
     size = ROWS_AT_ONCE if callable(getattr(fitted.model_, "parts", None)) else max(1, ROWS_AT_ONCE // 20)
-    for start in range(0, len(chunk), size):
-        part = chunk.iloc[start : start + size]
-        with warnings.catch_warnings():
-            # they are counted instead: a note for every chunk is noise
-            warnings.filterwarnings("ignore", message=".*were not there in fit", category=UserWarning)
-            table = fitted.reasons(part, n, **options)
-        summary.take(len(part), table)
-        sink.write(table)
-        advance(len(part))
+    for chunk in chunks:
+        for start in range(0, len(chunk), size):
+            part = chunk.iloc[start : start + size]
+            with warnings.catch_warnings():
+                # they are counted instead: a note for every chunk is noise
+                warnings.filterwarnings("ignore", message=".*were not there in fit", category=UserWarning)
+                table = fitted.reasons(part, n, **options)
+            yield len(part), table
 
 
 def check_output(source: str | os.PathLike[str], output: str | os.PathLike[str]) -> None:

@@ -45,9 +45,8 @@ class Sides:
                     return number
             if str(plain) in self.texts:
                 return self.texts.index(str(plain))
-        raise InputError(
-            f"toward={quoted(toward)} is none of the {self.what}{suggestion(str(toward), self.texts)}"
-        )
+        meant = str(toward) if isinstance(toward, str | int | float) else ""
+        raise InputError(f"toward={quoted(toward)} is none of the {self.what}{suggestion(meant, self.texts)}")
 
 
 def two_sided(model: nn.Module) -> nn.Module:

@@ -186,13 +186,22 @@ def _head(file: Path) -> tuple[bytes, bool]:
         if rest and content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             # a line of two bytes a character ends elsewhere
             return content + rest + stream.read(), True
-    if not rest:
-        return content, True
+        head = content[: _end_of_records(content)]
+        if rest and not head[head.find(b"\n") :].strip():
+            # names alone, or not even those
+            return content + rest + stream.read(), True
+    return (head, False) if rest else (content, True)
+
+
+def _end_of_records(content: bytes) -> int:
+    """Where the last line ends that is whole; inside of quotes an end of a line is none."""
     end = content.rfind(b"\n")
-    # inside of quotes an end of a line is none
-    while end > 0 and content.count(b'"', 0, end) % 2:
-        end = content.rfind(b"\n", 0, end)
-    return content[: end + 1] or content, False
+    quotes = content.count(b'"', 0, max(end, 0))
+    while end > 0 and quotes % 2:
+        before = content.rfind(b"\n", 0, end)
+        quotes -= content.count(b'"', max(before, 0), end)
+        end = before
+    return end + 1
 
 
 def count_rows(path: str | os.PathLike[str]) -> int:

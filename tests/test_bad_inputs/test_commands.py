@@ -146,7 +146,7 @@ ROWS = [
     ("reasons {here}/model --data {here}/empty.csv -o r.csv", "cannot be read as a table"),
     ("reasons {here}/model --data {here}/header.csv -o r.csv", "has no rows"),
     ("reasons {here}/model --data {here}/junk.csv -o r.csv", "it is no text"),
-    ("reasons {here}/model --data {here}/latin.csv -o r.csv", "the file has no column 'pay', 'visits', which the model needs"),
+    ("reasons {here}/model --data {here}/latin.csv -o r.csv", "no column 'pay', 'visits', which the model needs"),
     ("reasons {here}/model --data {here}/twice.csv -o r.csv", "several columns called 'age'"),
     ("reasons {here}/model --data {here}/hole.csv -o r.csv", "values are missing", "'pay'"),
     ("reasons {here}/model --data {here}/mixed.csv -o r.csv", "column 'age' held numbers in fit and holds 'x'"),

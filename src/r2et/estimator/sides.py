@@ -60,8 +60,9 @@ def two_sided(model: nn.Module) -> nn.Module:
     >>> torch.allclose(logits[:, 1:], model(x)), bool((logits[:, 0] == 0).all())
     (True, True)
     """
+    outline: Any = model.architecture
     with torch.device("meta"):  # no weights are drawn
-        copy = models.create(**{**model.architecture, "classes": 2})  # type: ignore[arg-type]
+        copy = models.create(**{**outline, "classes": 2})
     shapes = {name: value.shape for name, value in copy.state_dict().items()}
     weights = {name: _below_zeros(value, shapes[name]) for name, value in model.state_dict().items()}
     copy.load_state_dict(weights, assign=True)

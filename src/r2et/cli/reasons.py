@@ -173,10 +173,14 @@ def _told(summary: "Summary", output: Path, n: int, goal: str) -> list[str]:
     else:
         told.append(f"How far the lists hold is not proven: {summary.why_not}.")
     if summary.plausible is not None:
-        changes = ", ".join(f"{name} {change['amount']:g}" for name, change in summary.plausible.items())
+        changes = ", ".join(f"{name} {_change(**change)}" for name, change in summary.plausible.items())
         told.append(f"One plausible change (dates in days): {changes}.")
     told.append(f"Measured against the background {summary.background[:16]}.")
     return told
+
+
+def _change(amount: float, percent: float | None) -> str:
+    return f"{amount:g}" if percent is None else f"{amount:g} ({percent:g} %)"
 
 
 def _rows(first: list[int], count: int) -> str:

@@ -212,6 +212,34 @@ def test_dates_may_move_as_far_as_the_words_say(additive):
     assert changed > 5
 
 
+def test_numbers_with_holes_may_move_as_far_as_the_words_say(fitted, of_numbers):
+    """Both ends, one column at a time, in a frame as a person has it; what is missing only stays."""
+    words = re.compile(r"^(\w+) between (\S+) and (\S+), if nothing else changes$")
+    frame, tried = dirty()[0].head(60), 0
+    for model in (fitted, of_numbers):
+        for side in sides(model):
+            told = model.reasons(frame, 3, toward=side)
+            before = dict(zip(frame.index, names_of(told, frame.index), strict=True))
+            missing = told[told["value"] == "missing"]
+            proven = missing["holds_within"] > 0
+            assert (missing["holds_within_units"][proven] == missing["column"][proven] + " stays missing").all()
+            for column in ("income", "age", "joined"):
+                own = told[told["column"] == column]
+                found = {
+                    row: words.match(said) for row, said in zip(own["row"], own["holds_within_units"], strict=True)
+                }
+                spans = {row: match for row, match in found.items() if match}
+                for end in (2, 3) if spans else ():
+                    other, texts = frame.loc[list(spans)].copy(), [match[end] for match in spans.values()]
+                    other[column] = (
+                        pd.to_datetime(texts).to_numpy() if column == "joined" else np.array(texts, float)
+                    )
+                    again = names_of(model.reasons(other, 3, toward=side, proven=False), other.index)
+                    assert again == [before[row] for row in spans]
+                    tried += len(spans)
+    assert tried > 60
+
+
 @pytest.mark.parametrize(
     ("plausible", "message"),
     [

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 import torch.nn.functional as F
@@ -284,6 +285,27 @@ def test_nothing_is_changed_and_evaluation_mode_is_measured(name):
     assert not changed
     expected = CALLS[name](net().eval(), x, y)
     assert same(result, expected)
+
+
+@pytest.mark.parametrize("kind", ["StableClassifier", "StableRegressor"])
+@pytest.mark.parametrize("network", ["mlp", "additive"])
+def test_reasons_change_neither_the_estimator_nor_the_rows_nor_random_states(kind, network, tmp_path):
+    (x, y), frame = rows(), pd.DataFrame(rows()[0].detach().numpy(), columns=list("abcde"))
+    options = {"k": K, "network": network, "settings": {}, "hidden": (4,), "epochs": 1, "random_state": 0}
+    fitted = getattr(r2et, kind)(**options).fit(frame, y.numpy())
+    fitted.save(tmp_path / "before")
+    table = frame.copy()
+
+    def told(model: nn.Module, x: Tensor, y: Tensor) -> pd.DataFrame:
+        return fitted.reasons(frame, 2, plausible="auto")
+
+    changed, first = changes(told, fitted.model_, x, y)
+    assert not changed
+    pd.testing.assert_frame_equal(told(fitted.model_, x, y), first)
+    pd.testing.assert_frame_equal(frame, table)
+    fitted.save(tmp_path / "after")
+    for path in (tmp_path / "before").iterdir():
+        assert path.read_bytes() == (tmp_path / "after" / path.name).read_bytes()
 
 
 @pytest.mark.parametrize("name", MODES)

@@ -1,5 +1,7 @@
 """Models with one output predict a number: explained, attacked, certified, trained; forgotten classes are said."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,10 +10,11 @@ from hypothesis import strategies as st
 from torch import nn
 
 import r2et
-from r2et import metrics, models, scores
+from r2et import metrics, models, ranking, scores
 from r2et.attacks import ATTACKS, WorstCase
 from r2et.auditing import Outcome
 from r2et.errors import InputError, ModelError
+from r2et.estimator.sides import two_sided
 from r2et.explainers import Background, ColumnEffects, Contributions, Gradient, IntegratedGradients, SmoothGrad
 from r2et.objectives import R2ET, CrossEntropy
 from r2et.training import Settings
@@ -350,3 +353,51 @@ def test_a_model_with_one_output_of_r2et_is_saved_and_opened(tmp_path):
     r2et.save_model(model, tmp_path)
     x = rows().float()
     assert torch.equal(r2et.open_model(tmp_path).model(x), model(x))
+
+
+# --- lists of reasons -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["additive", "linear", "network"])
+def test_lists_by_contributions_to_the_output_are_certified(kind):
+    """As those of two classes with the same log-odds, and no move inside a radius that is tried changes a list."""
+    columns = r2et.Columns(tuple("abcde"), tuple((i,) for i in range(5)), ("number",) * 5, ((),) * 5)
+    torch.manual_seed(1)
+    model = {
+        "additive": lambda: models.Additive(FEATURES, 1, units=4),
+        "linear": lambda: models.Linear(FEATURES, 1),
+        "network": lambda: models.MLP(FEATURES, 1, (6,), "softplus", 3.0),
+    }[kind]()
+    model = model.double().eval().requires_grad_(requires_grad=False)
+    x = rows()
+    explainer = Contributions(columns=columns, background=Background.from_rows(rows(40), columns, size=6))
+    said = r2et.certify(model, x, 2, explainer=explainer)
+    pair = r2et.certify(two_sided(model), x, 2, explainer=explainer, target=torch.ones(N, dtype=torch.int64))
+    torch.testing.assert_close(said.limits, pair.limits, rtol=1e-6, atol=0)
+    assert said.sound
+    assert (said.radius > 0).double().mean() > 0.6
+
+    def lists(points: torch.Tensor) -> torch.Tensor:
+        return ranking.list_mask(explainer(model, points), 2, positive=True)
+
+    before, changed = lists(x), 0
+    for seed in range(300):
+        step = torch.randn(x.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        step /= step.norm(dim=1, keepdim=True)
+        radius = said.radius.clamp_max(10.0)[:, None]
+        assert (lists(x + 0.999 * radius * step) == before).all()
+        changed += int((lists(x + 3 * radius * step) != before).any())
+    assert changed > 30
+
+
+def test_output_and_log_odds_are_one_score_of_a_list_by_contributions():
+    columns = r2et.Columns(tuple("abcde"), tuple((i,) for i in range(5)), ("number",) * 5, ((),) * 5)
+    model, x = models.Additive(FEATURES, 1).double().eval(), rows()
+    background = Background.from_rows(rows(40), columns, size=6)
+    plain = Contributions(columns=columns, background=background)
+    limits = [
+        r2et.certify(model, x, 2, explainer=replace(plain, score=score)).limits
+        for score in ("output", "log-odds", "logit")
+    ]
+    assert torch.equal(limits[0], limits[1])
+    assert torch.equal(limits[0], limits[2])

@@ -207,4 +207,4 @@ def test_a_model_that_is_no_estimator(run, folder, tmp_path):
     r2et.save_model(r2et.models.MLP(3, 2), tmp_path / "net")
     found = run("reasons", tmp_path / "net", "--data", folder / "new.csv", "-o", tmp_path / "r.csv")
     assert found.code == 2
-    assert "is not a StableClassifier" in found.err
+    assert "is neither a StableClassifier nor a StableRegressor" in found.err

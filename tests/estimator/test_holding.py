@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from r2et.estimator.holding import holding_in_words
-from r2et.tables.kinds import CategoryColumn, FlagColumn, NumberColumn
+from r2et.tables.kinds import CategoryColumn, DateColumn, FlagColumn, NumberColumn
 
 INCOME = NumberColumn("income", mean=2000.0, scale=500.0, lower=-3.0, upper=4.0)
 WORDS = re.compile(r"^x between (\S+) and (\S+), if nothing else changes$")
@@ -93,3 +93,36 @@ def test_whole_numbers_that_cannot_move_by_one_stay():
 
 def test_an_infinite_radius_ends_where_rows_ended():
     assert told_of(INCOME, "2000", 0.0, np.inf) == "income between 500 and 4000, if nothing else changes"
+
+
+@given(
+    mean=st.floats(-2e4, 4e4),
+    scale=st.floats(1e-3, 5e3),
+    place=st.floats(-3.9, 3.9),
+    radius=st.floats(1e-6, 9),
+    whole=st.booleans(),
+)
+def test_dates_are_told_as_iso_dates_inside_of_both(mean, scale, place, radius, whole):
+    days = place * scale + mean
+    days = float(round(days)) if whole else round(days * 86_400) / 86_400
+    encoded = (days - mean) / scale
+    column = DateColumn("since", mean, scale, -4.0, 4.0, whole)
+    told = told_of(column, "this", encoded, radius)
+    if told == "since stays this":
+        return  # nothing is claimed
+    ends = re.fullmatch(r"since between (.+) and (.+), if nothing else changes", told).groups()
+    pattern = r"-?\d{4,}-\d\d-\d\d" if whole else r"-?\d{4,}-\d\d-\d\d( \d\d:\d\d:\d\d)?"
+    assert all(end == "this" or re.fullmatch(pattern, end) for end in ends)
+    low, high = (
+        days if end == "this" else float(np.datetime64(end.replace(" ", "T"), "s").astype(np.int64)) / 86_400
+        for end in ends
+    )
+    # a day's fraction is known up to rounding
+    slack = 2e-6 * max(1.0, scale / 1e3)
+    assert low <= days + slack
+    assert high >= days - slack
+    assert low >= max(-4.0 * scale, (encoded - radius) * scale) + mean - slack
+    assert high <= min(4.0 * scale, (encoded + radius) * scale) + mean + slack
+    # nothing that could be told is left out
+    step = 1.0 if whole else 1 / 86_400
+    assert low <= max(-4.0 * scale, (encoded - radius) * scale) + mean + 1.001 * step + slack

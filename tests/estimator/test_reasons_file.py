@@ -1,15 +1,15 @@
 """A file of reasons is written chunk by chunk; what is in memory does not grow with it."""
 
 import tracemalloc
-from functools import partial
 
 import pandas as pd
 import pytest
 
 from r2et import StableClassifier
 from r2et.estimator import reasons_file
-from r2et.estimator.reasons_file import count_rows, write_reasons
-from r2et.tables import read_chunks, recognise
+from r2et.estimator.reasons_file import write_reasons
+from r2et.tables import files
+from r2et.tables.files import count_rows
 
 from .frames import mixed
 
@@ -23,12 +23,9 @@ def fitted() -> StableClassifier:
 def peak(fitted: StableClassifier, folder, rows: int) -> int:
     frame = mixed(500)[0]
     pd.concat([frame] * (rows // 500)).to_csv(folder / "new.csv", index=False)
-    written = recognise(folder / "new.csv")
     tracemalloc.start()
     try:
-        summary = write_reasons(
-            fitted, folder / "new.csv", folder / "reasons.csv", 2, written=written, proven=False
-        )
+        summary = write_reasons(fitted, folder / "new.csv", folder / "reasons.csv", 2, proven=False)
         assert summary.rows == rows
         return tracemalloc.get_traced_memory()[1]
     finally:
@@ -37,7 +34,8 @@ def peak(fitted: StableClassifier, folder, rows: int) -> int:
 
 def test_memory_is_bounded_by_the_chunk(fitted, tmp_path, monkeypatch):
     assert reasons_file.ROWS_AT_ONCE <= 10_000
-    monkeypatch.setattr(reasons_file, "read_chunks", partial(read_chunks, rows=500))
+    monkeypatch.setattr(reasons_file, "ROWS_OF_A_CHUNK", 500)
+    monkeypatch.setattr(files, "HEAD", 10_000)
     small, large = (peak(fitted, tmp_path, rows) for rows in (1000, 5000))
     assert large < 1.3 * small
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import r2et
-from r2et.tables import read_frame
+from r2et.tables import files, read_frame, recognise
 from r2et.tables.files import is_table
 
 FRAME = pd.DataFrame({"age": [30, 40, 50], "job": ["cook", "nurse", "cook"], "bought": ["yes", "no", "yes"]})
@@ -88,3 +88,45 @@ def test_which_texts_are_files(tmp_path, monkeypatch):
     (tmp_path / "plain").write_text("")
     assert all(map(is_table, ["a.csv", "A.CSV", "b.parquet", "folder/adult", "plain"]))
     assert not any(map(is_table, ["adult", "breast-cancer"]))
+
+
+# --- files of any size ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.tsv", "a.parquet"])
+@pytest.mark.parametrize("head", [40, 2**20])
+def test_what_the_first_rows_say_is_what_all_say(tmp_path, monkeypatch, name, head):
+    monkeypatch.setattr(files, "HEAD", head)
+    frame = pd.concat([FRAME] * 20, ignore_index=True)
+    if name.endswith("parquet"):
+        frame.to_parquet(tmp_path / name)
+    else:
+        frame.to_csv(tmp_path / name, index=False, sep="\t" if "tsv" in name else ";")
+    assert files.count_rows(tmp_path / name) == 60
+    chosen = []
+    written = files.recognise_first(tmp_path / name, choose=lambda names: chosen.extend(names) or names)
+    assert chosen == FRAME.columns.tolist()
+    assert written == recognise(tmp_path / name)
+    parts = list(files.read_chunks(tmp_path / name, written, rows=7, columns=chosen))
+    assert [len(part) for part in parts] == [7] * 8 + [4]
+    pd.testing.assert_frame_equal(pd.concat(parts), frame, check_dtype=False, check_index_type=False)
+    cut = head == 40 and not name.endswith("parquet")
+    assert any("first rows" in note for note in written.said) == cut
+
+
+@pytest.mark.parametrize("head", range(15, 60))
+def test_the_first_rows_end_with_a_row_wherever_they_are_cut(tmp_path, monkeypatch, head):
+    monkeypatch.setattr(files, "HEAD", head)
+    text = 'age;note\n30;"two\nlines; ""quoted"""\n40;é\n50;"a\n\nb"\n'
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8")
+    written = files.recognise_first(tmp_path / "a.csv")
+    (frame,) = files.read_chunks(tmp_path / "a.csv", written)
+    assert frame["age"].tolist() == [30, 40, 50]
+    assert frame["note"].tolist() == ['two\nlines; "quoted"', "é", "a\n\nb"]
+
+
+def test_the_first_rows_of_two_bytes_a_character(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "HEAD", 21)
+    (tmp_path / "a.csv").write_bytes("age,note\n30,a\n40,b\n".encode("utf-16"))
+    written = files.recognise_first(tmp_path / "a.csv")
+    assert [part["note"].tolist() for part in files.read_chunks(tmp_path / "a.csv", written)] == [["a", "b"]]

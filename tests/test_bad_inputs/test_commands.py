@@ -52,6 +52,7 @@ FILES = {
     "file": "in the way",
 }
 TRAIN = "train --data {here}/people.csv --target bought --epochs 1 --method vanilla -o out "
+REASONS = "reasons {here}/model --data {here}/people.csv -o r.csv "
 SUBJECT = "{here}/model --data {here}/people.csv --target bought --limit 4 "
 NET = "{here}/net --limit 4 "
 FACTORY = "mine_of_nets:{} --data {{here}}/people.csv --target bought --limit 4 "
@@ -129,6 +130,40 @@ ROWS = [
     ("check {here}/hole.csv", "--target"),
     ("check {here}/hole.csv --target bought --drop pai", "drop names 'pai'", "did you mean 'pay'?"),
     ("check adult --target income", "'adult' is no file"),
+    # reasons
+    ("reasons {here}/model", "--data"),
+    ("reasons {here}/model --data {here}/people.csv", "--output"),
+    ("reasons {here}/model --data {here}/people.csv -o out.xls", "written to .csv", "'out.xls'"),
+    ("reasons {here}/model --data {here}/people.csv -o {here}/people.csv", "give the reasons another name"),
+    ("reasons {here}/model --data {here}/people.csv -o {here}/file/r.csv", "cannot write"),
+    ("reasons {here}/net --data {here}/people.csv -o r.csv", "neither a StableClassifier nor a StableRegressor"),
+    ("reasons {here}/nothing --data {here}/people.csv -o r.csv", "nothing"),
+    ("reasons {here}/model --data nowhere.csv -o r.csv", "there is no file 'nowhere.csv'"),
+    ("reasons {here}/model --data {here}/file -o r.csv", "neither a CSV nor a Parquet file"),
+    ("reasons {here}/model --data {here}/folder.csv -o r.csv", "is a folder, not a file"),
+    ("reasons {here}/model --data {here}/pipe.csv -o r.csv", "is a pipe, not a file"),
+    ("reasons {here}/model --data {here}/empty.csv -o r.csv", "cannot be read as a table"),
+    ("reasons {here}/model --data {here}/header.csv -o r.csv", "has no rows"),
+    ("reasons {here}/model --data {here}/junk.csv -o r.csv", "it is no text"),
+    ("reasons {here}/model --data {here}/latin.csv -o r.csv", "no column 'pay', 'visits', which the model needs"),
+    ("reasons {here}/model --data {here}/twice.csv -o r.csv", "several columns called 'age'"),
+    ("reasons {here}/model --data {here}/hole.csv -o r.csv", "values are missing", "'pay'"),
+    ("reasons {here}/model --data {here}/mixed.csv -o r.csv", "column 'age' held numbers in fit and holds 'x'"),
+    ("reasons {here}/model --data {here}/infinite.csv -o r.csv", "column 'age' has infinite values"),
+    ("reasons {here}/model --data {here}/nested.parquet -o r.csv", "'age' (list<"),
+    (REASONS + "--n 0", "n must be a whole number of at least 1"),
+    (REASONS + "--toward maybe", "toward='maybe' is none of the classes"),
+    (REASONS + "--exclude ,", "--exclude takes names"),
+    (REASONS + "--exclude agee", "did you mean 'age'"),
+    (REASONS + "--phrases nowhere.json", "--phrases takes a JSON file"),
+    (REASONS + "--phrases {here}/junk.csv", "--phrases takes a JSON file"),
+    (REASONS + "--plausible agee=1", "no column 'agee' of numbers"),
+    (REASONS + "--plausible age", "column=number"),
+    (REASONS + "--sep two", "separator='two'"),
+    (REASONS + "--decimal , --thousands ,", "both ','"),
+    (REASONS + "--encoding klingon", "encoding='klingon'"),
+    (REASONS + "--dates age=5", "how 'age' writes its dates"),
+    (REASONS + "--dates when=ISO", "names 'when'"),
     ("train -o out --data {here}/large.csv --target bought", "column 'age'"),
     ("train -o out --data {here}/many_classes.csv --target bought", "60 different values", "not a class"),
     ("train -o out --data {here}/nested.parquet --target bought", "'age' (list<"),

@@ -48,7 +48,7 @@ class Named:
 
 def why_unproven(network: Network, explainer: Contributions, classes: int) -> str | None:
     """Why there is no certificate of lists by contributions to a score of this network; None if there is one."""
-    if classes != 2 and explainer.score != "logit":
+    if classes > 2 and explainer.score != "logit":
         return (
             f"the {explainer.score} of {classes} classes is no sum of logits at all rows that are compared: ask "
             "for Contributions(score='logit')"
@@ -266,7 +266,8 @@ def _directions(target: Tensor, classes: int, explainer: Contributions, like: Te
     """The scores of classes (N,) as combinations of logits, (N, C)."""
     eye = torch.eye(classes, dtype=torch.float64, device=like.device)
     own = eye[target]
-    return own if explainer.score == "logit" else own - eye[1 - target]
+    # one output has no other
+    return own if explainer.score == "logit" or classes == 1 else own - eye[1 - target]
 
 
 def _alike(directions: Tensor) -> list[tuple[Tensor, Tensor]]:

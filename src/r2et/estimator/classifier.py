@@ -11,14 +11,14 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_array, column_or_1d
 from torch import Tensor
 
 from r2et.checkpoints.estimators import ESTIMATORS
 from r2et.errors import CheckpointError
 from r2et.estimator.inputs import check_classes
 from r2et.estimator.networks import NetworkName
-from r2et.estimator.reasons import Wanted, reasons_of
+from r2et.estimator.sides import Sides
 from r2et.estimator.stable import StableEstimator, Target
 from r2et.files.reading import typed
 from r2et.numerics.once import looking_once
@@ -210,6 +210,7 @@ class StableClassifier(ClassifierMixin, StableEstimator):  # type: ignore[misc] 
         exclude: Sequence[str] | None = None,
         phrases: Mapping[str, str] | None = None,
         proven: bool = True,
+        plausible: str | None = None,
     ) -> pd.DataFrame:
         """The columns that speak most for a class, row by row, each with the row's own value: for a letter.
 
@@ -222,18 +223,22 @@ class StableClassifier(ClassifierMixin, StableEstimator):  # type: ignore[misc] 
             n: most reasons of a row.
             toward: the class that reasons are for, such as the one that is bad news; None = the predicted one.
             exclude: columns that must not be named. The model still uses them.
-            phrases: by column, a sentence of your own with `{value}`, `{column}` and `{toward}` in it.
+            phrases: by column, a sentence of your own, in which `{value}`, `{column}`, `{toward}` and
+                `{direction}` stand for what they say.
             proven: prove how far the lists hold, which takes longer.
+            plausible: tell it in multiples of plausible change too: "age=1,income=2%" (a percentage is of the
+                column's median magnitude; other numbers as the data propose), or "auto".
 
         Returns:
             One row per reason: `row` (the row's label in the frame), `rank` from 1, `column`, `value` (the row's
             own, as text), `contribution` (to the log-odds of the class), `direction` ("speaks for ..."),
             `holds_within` (while all numbers together move by less than this, in standard deviations, the same
             columns are named; NaN where nothing is proven), `holds_within_units` (the same for this column alone,
-            in its own units) and `text`. `attrs` say the rest: "rows_without_reasons" and "rows_not_explained" (a
-            value that was not there in fit), by their labels; "excluded": columns, and in how many lists each
-            would have been named; "background": its SHA-256; "proof": the method, and where nothing is proven,
-            why.
+            in its own units), `holds_within_plausible` if that was asked for, and `text`. `attrs` say the rest:
+            "rows_without_reasons" and "rows_not_explained" (a value that was not there in fit), by their labels;
+            "excluded": columns, and in how many lists each would have been named; "background": its SHA-256;
+            "proof": the method, and where nothing is proven, why; "plausible": one plausible change of each
+            number, as an amount.
 
         >>> from sklearn.datasets import load_breast_cancer
         >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
@@ -243,7 +248,9 @@ class StableClassifier(ClassifierMixin, StableEstimator):  # type: ignore[misc] 
         >>> reasons["direction"].unique().tolist()
         ['speaks for malignant']
         """
-        check_is_fitted(self, "model_")
-        wanted = Wanted.of(self, n, toward=toward, exclude=exclude, phrases=phrases, proven=proven)
-        x, frame = self._encoded(X)
-        return reasons_of(self, x, frame, wanted)
+        options = {"exclude": exclude, "phrases": phrases, "proven": proven, "plausible": plausible}
+        return self._reasons(X, n, toward, **options)
+
+    def _sides(self) -> Sides:
+        directions = tuple(f"speaks for {label}" for label in self.classes_.tolist())
+        return Sides(self.model_, self.classes_.tolist(), directions, "classes")

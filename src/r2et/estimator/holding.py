@@ -1,9 +1,12 @@
 """How far a value may move while a list of reasons stays the same, in the words and units of its column."""
 
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 from r2et.tables.columns import MISSING
-from r2et.tables.kinds import Column, NumberColumn
+from r2et.tables.kinds import Column, DateColumn, NumberColumn
+from r2et.tables.units import DAY, as_date
 
 #: of a width that is shown: its first so many digits
 DIGITS = 3
@@ -28,6 +31,9 @@ def holding_in_words(column: Column, text: str, encoded: float, proven: tuple[fl
     'income between 1721 and 2019, if nothing else changes'
     >>> holding_in_words(income, "1870", -0.26, (-0.2601, -0.2599))
     'income stays 1870'
+    >>> joined = DateColumn("joined", mean=19000.0, scale=100.0, lower=-3.0, upper=4.0, whole=True)
+    >>> holding_in_words(joined, "2022-01-08", 0.0, (-0.205, 0.104))
+    'joined between 2021-12-19 and 2022-01-18, if nothing else changes'
     """
     if not proven[0] < encoded < proven[1]:
         return ""
@@ -42,14 +48,38 @@ def holding_in_words(column: Column, text: str, encoded: float, proven: tuple[fl
     width = (upper - lower) * column.scale
     if not width > ROUNDING * abs(column.mean):
         return stays
+    value = encoded * column.scale + column.mean
+    grain = _grain(column, width)
+    low = -_below(-_own(column, least), -_own(column, min(column.lower, encoded)), grain)
+    high = _below(_own(column, most), _own(column, max(column.upper, encoded)), grain)
+    lowest = grain.text(low) if low < value else text
+    highest = grain.text(high) if high > value else text
+    return stays if lowest == highest else f"{column.name} between {lowest} and {highest}, if nothing else changes"
+
+
+class _Grain(NamedTuple):
+    """How finely values are told.
+
+    Attributes:
+        step: ends are whole multiples of it, or
+        parts: of one over it: the other is 1.
+        text: of an end.
+    """
+
+    step: float
+    parts: float
+    text: Callable[[float], str]
+
+
+def _grain(column: NumberColumn, width: float) -> _Grain:
+    if isinstance(column, DateColumn):
+        # days, or seconds where dates have a time of day
+        return _Grain(1.0, 1.0 if column.whole else float(DAY), as_date)
     exponent = math.floor(math.log10(width)) - DIGITS + 1
     exponent = max(0, exponent) if column.whole else exponent
-    value = encoded * column.scale + column.mean
-    low = -_below(-_own(column, least), -_own(column, min(column.lower, encoded)), exponent)
-    high = _below(_own(column, most), _own(column, max(column.upper, encoded)), exponent)
-    lowest = _as_text(low, exponent) if low < value else text
-    highest = _as_text(high, exponent) if high > value else text
-    return stays if lowest == highest else f"{column.name} between {lowest} and {highest}, if nothing else changes"
+    decimals = max(0, -exponent)
+    # a positive power is exact, a negative one is not
+    return _Grain(10.0 ** max(0, exponent), 10.0 ** max(0, -exponent), lambda value: f"{value + 0.0:.{decimals}f}")
 
 
 def _own(column: NumberColumn, encoded: float) -> float:
@@ -57,15 +87,8 @@ def _own(column: NumberColumn, encoded: float) -> float:
     return encoded * column.scale + column.mean
 
 
-def _below(proven: float, seen: float, exponent: int) -> float:
-    """The largest multiple of a power of ten that is neither above what is proven nor above what was seen."""
-    # a positive power is exact, a negative one is not
-    step = 10.0 ** abs(exponent)
+def _below(proven: float, seen: float, grain: _Grain) -> float:
+    """The largest of the values that are told which is neither above what is proven nor above what was seen."""
     share = 1e-6  # what was seen is known up to rounding
-    if exponent < 0:
-        return math.floor(min(proven * step, seen * step + share)) / step
-    return math.floor(min(proven / step, seen / step + share)) * step
-
-
-def _as_text(value: float, exponent: int) -> str:
-    return f"{value + 0.0:.{max(0, -exponent)}f}"
+    step, parts = grain.step, grain.parts
+    return math.floor(min(proven * parts / step, seen * parts / step + share)) * step / parts

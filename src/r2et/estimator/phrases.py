@@ -1,7 +1,7 @@
 """The sentence of a reason: true of the person, and no claim about causes."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,9 @@ from r2et.tables.columns import MISSING
 
 #: what stands for itself in a phrase
 _PLACES = re.compile(r"\{([^{}]*)\}")
-_KNOWN = ("value", "column", "toward")
+_KNOWN = ("value", "column", "toward", "direction")
 #: for a column without a phrase, and for a value that is missing
-DEFAULT = "{column} is {value}, which speaks for {toward}"
+DEFAULT = "{column} is {value}, which {direction}"
 
 
 def checked_phrases(phrases: Mapping[str, str] | None, columns: Sequence[str]) -> dict[str, str]:
@@ -38,23 +38,26 @@ def checked_phrases(phrases: Mapping[str, str] | None, columns: Sequence[str]) -
         if unknown or set(_PLACES.sub("", phrase)) & {"{", "}"}:
             asked = "{" + unknown[0] + "}" if unknown else "a brace of its own"
             raise InputError(
-                f"phrases[{column!r}] has {asked}: known are {{value}}, {{column}} and {{toward}}, got "
-                f"{quoted(phrase)}"
+                f"phrases[{column!r}] has {asked}: known are {{value}}, {{column}}, {{toward}} and "
+                f"{{direction}}, got {quoted(phrase)}"
             )
     return dict(phrases)
 
 
-def sentences(
-    columns: Iterable[str], values: Iterable[str], toward: Iterable[str], phrases: Mapping[str, str]
-) -> NDArray[np.object_]:
+def sentences(known: Sequence[Mapping[str, str]], phrases: Mapping[str, str]) -> NDArray[np.object_]:
     """One sentence for each reason: the column's phrase, or what is true of every value, (M,).
 
-    >>> list(sentences(["age", "job"], ["30", "missing"], ["bad", "bad"], {"age": "You are {value}."}))
+    Args:
+        known: of each reason column, value, toward and direction.
+        phrases: by column.
+
+    >>> age = {"column": "age", "value": "30", "toward": "bad", "direction": "speaks for bad"}
+    >>> job = {**age, "column": "job", "value": "missing"}
+    >>> list(sentences([age, job], {"age": "You are {value}."}))
     ['You are 30.', 'job is missing, which speaks for bad']
     """
     told = []
-    for column, value, label in zip(columns, values, toward, strict=True):
-        phrase = DEFAULT if value == MISSING else phrases.get(column, DEFAULT)
-        known = {"value": value, "column": column, "toward": label}
-        told.append(_PLACES.sub(lambda place: known[place[1]], phrase))  # noqa: B023 - called at once
+    for one in known:
+        phrase = DEFAULT if one["value"] == MISSING else phrases.get(one["column"], DEFAULT)
+        told.append(_PLACES.sub(lambda place: one[place[1]], phrase))  # noqa: B023 - called at once
     return np.array(told, dtype=object)

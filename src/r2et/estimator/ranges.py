@@ -54,10 +54,13 @@ def alone(
     upper = lower.clone()
     least, most = (torch.as_tensor(bound).double().expand(columns.n) for bound in (domain.lower, domain.upper))
     for column, (features, kind) in enumerate(zip(columns.features, columns.kinds, strict=True)):
-        rows = listed[:, column].nonzero().flatten()
-        if kind != "number" or len(features) != 1 or not len(rows):
+        flag = columns.missing[column]
+        # where it is missing there is nothing to move
+        there = listed[:, column] if flag < 0 else listed[:, column] & (x[:, flag] == 0)
+        rows, values = there.nonzero().flatten(), [each for each in features if each != flag]
+        if kind != "number" or len(values) != 1 or not len(rows):
             continue
-        feature = features[0]
+        (feature,) = values
         ends = torch.stack(
             [torch.minimum(least[feature], x[:, feature].min()), most[feature].max(x[:, feature].max())]
         )

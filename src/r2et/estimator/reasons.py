@@ -13,15 +13,19 @@ from torch import Tensor
 from r2et import ranking
 from r2et.certificates import certify
 from r2et.columns import Columns
+from r2et.domain import in_plausible_units
 from r2et.errors import InputError
 from r2et.estimator.holding import holding_in_words
 from r2et.estimator.lists import own_values
 from r2et.estimator.phrases import checked_phrases, sentences
 from r2et.estimator.ranges import alone, why_not_alone
-from r2et.numerics.values import check_count, check_flag, check_names, quoted, suggestion
+from r2et.estimator.sides import Sides
+from r2et.explainers import Contributions
+from r2et.numerics.values import check_count, check_flag, check_names, suggestion
+from r2et.tables.plausible import Plausible, as_json, parse_plausible
 
 if TYPE_CHECKING:
-    from r2et.estimator.classifier import StableClassifier
+    from r2et.estimator.stable import StableEstimator
 
 
 @dataclass(frozen=True)
@@ -30,10 +34,11 @@ class Wanted:
 
     Attributes:
         n: most reasons of a row.
-        toward: the number of the class that reasons are for; None = the predicted one.
+        toward: the number of the output that reasons are for; None = the predicted class.
         exclude: numbers of the columns that are not named.
         phrases: sentences by column.
         proven: whether to prove how far the lists hold.
+        plausible: one plausible change of each number, if proofs are to be told in them too.
     """
 
     n: int
@@ -41,35 +46,40 @@ class Wanted:
     exclude: tuple[int, ...]
     phrases: Mapping[str, str]
     proven: bool
+    plausible: Mapping[str, Plausible] | None = None
 
     @classmethod
-    def of(
-        cls,
-        fitted: "StableClassifier",
-        n: int,
-        *,
-        toward: Any,
-        exclude: Sequence[str] | None,
-        phrases: Mapping[str, str] | None,
-        proven: bool,
-    ) -> "Wanted":
-        """For a fitted classifier; a name that it does not know is an error that suggests another."""
+    def of(cls, fitted: "StableEstimator", sides: Sides, n: int, toward: Any, **options: Any) -> "Wanted":
+        """For a fitted estimator; a name that it does not know is an error that suggests another.
+
+        Args:
+            fitted: the estimator.
+            sides: what reasons can be for.
+            n: most reasons of a row.
+            toward: one of the sides; None = the predicted class.
+            options: exclude, phrases, proven, plausible of `StableClassifier.reasons`.
+        """
         check_count("n", n)
-        check_flag("proven", proven)
-        names = fitted.encoding_.column_names
-        left_out = check_names("exclude", () if exclude is None else exclude)
-        for name in left_out:
-            if name not in names:
-                raise InputError(f"exclude has no column {name!r} to leave out{suggestion(name, names[:40])}")
-        if len(left_out) == len(names):
-            raise InputError(f"exclude has all {len(names)} columns: there is nothing left to name")
+        check_flag("proven", options["proven"])
+        encoding, plausible = fitted.encoding_, options["plausible"]
         return cls(
             int(n),
-            None if toward is None else _class_number(toward, fitted.classes_.tolist()),
-            tuple(names.index(name) for name in left_out),
-            checked_phrases(phrases, names),
-            bool(proven),
+            None if toward is None else sides.number(toward),
+            _left_out(options["exclude"], encoding.column_names),
+            checked_phrases(options["phrases"], encoding.column_names),
+            bool(options["proven"]),
+            None if plausible is None else parse_plausible(plausible, encoding.plausible, encoding.column_names),
         )
+
+
+def _left_out(exclude: Sequence[str] | None, names: list[str]) -> tuple[int, ...]:
+    left_out = check_names("exclude", () if exclude is None else exclude)
+    for name in left_out:
+        if name not in names:
+            raise InputError(f"exclude has no column {name!r} to leave out{suggestion(name, names[:40])}")
+    if len(left_out) == len(names):
+        raise InputError(f"exclude has all {len(names)} columns: there is nothing left to name")
+    return tuple(names.index(name) for name in left_out)
 
 
 class _Lists(NamedTuple):
@@ -97,27 +107,31 @@ class _Proof(NamedTuple):
         radius: (N,), NaN where nothing is proven.
         method: of the proof.
         why_not: nothing is proven, where it is so.
+        plausible: the radius in multiples of plausible change (N,), if that is asked for.
         alone: between which values each number may move alone, (N, columns) each; None = that is not known.
     """
 
     radius: Tensor
     method: str | None
     why_not: str | None
+    plausible: Tensor | None = None
     alone: tuple[Tensor, Tensor] | None = None
 
 
-def reasons_of(fitted: "StableClassifier", x: Tensor, frame: pd.DataFrame, wanted: Wanted) -> pd.DataFrame:
-    """What `StableClassifier.reasons` returns, for encoded rows x (N, n) of a frame."""
+def reasons_of(
+    fitted: "StableEstimator", sides: Sides, x: Tensor, frame: pd.DataFrame, wanted: Wanted
+) -> pd.DataFrame:
+    """What `reasons` of an estimator returns, for encoded rows x (N, n) of a frame."""
     exists = can_exist(x, fitted.contributions_.columns)
     there = exists.numpy()
     labels = frame.index.to_numpy()
     explained, x, own = labels[there], x[exists], frame[there]
     if not len(x):
-        lists, proof = _nothing(len(fitted.encoding_.columns)), _Proof(torch.zeros(0), None, "there are no rows")
+        lists, proof = _nothing(len(fitted.encoding_.columns)), _unproven(0, "there are no rows")
     else:
-        lists = _lists(fitted, x, wanted)
-        proof = _proof(fitted, x, lists, wanted)
-    table = _table(fitted, x, own, lists=lists, proof=proof, wanted=wanted)
+        lists = _lists(fitted, sides, x, wanted)
+        proof = _proof(fitted, sides, x, lists, wanted)
+    table = _table(fitted, sides, x, own, lists=lists, proof=proof, wanted=wanted)
     empty = np.bincount(lists.row.numpy(), minlength=len(x)) == 0
     table.attrs = {
         "rows_without_reasons": explained[empty].tolist(),
@@ -125,6 +139,7 @@ def reasons_of(fitted: "StableClassifier", x: Tensor, frame: pd.DataFrame, wante
         "excluded": {fitted.encoding_.column_names[i]: count for i, count in lists.passed_over.items()},
         "background": fitted.background_.sha256,
         "proof": {"method": proof.method, "why_not": proof.why_not},
+        "plausible": None if wanted.plausible is None else as_json(wanted.plausible),
     }
     return table
 
@@ -141,9 +156,9 @@ def can_exist(x: Tensor, columns: Columns) -> Tensor:
     return known
 
 
-def _lists(fitted: "StableClassifier", x: Tensor, wanted: Wanted) -> _Lists:
+def _lists(fitted: "StableEstimator", sides: Sides, x: Tensor, wanted: Wanted) -> _Lists:
     toward = None if wanted.toward is None else torch.full((len(x),), wanted.toward)
-    _, target, values = fitted.contributions_.explained(fitted.model_, x, toward)
+    _, target, values = fitted.contributions_.explained(sides.model, x, toward)
     n = values.shape[1]
     left_out = list(wanted.exclude)
     kept = values.index_fill(1, torch.tensor(left_out, dtype=torch.int64), 0.0)
@@ -161,70 +176,106 @@ def _nothing(columns: int) -> _Lists:
     return _Lists(none, torch.zeros(0, columns), none, none, none, {})
 
 
-def _proof(fitted: "StableClassifier", x: Tensor, lists: _Lists, wanted: Wanted) -> _Proof:
-    explainer = fitted.contributions_
-    nothing = torch.full((len(x),), torch.nan, dtype=torch.float64)
+def _unproven(rows: int, why_not: str) -> _Proof:
+    nothing = torch.full((rows,), torch.nan, dtype=torch.float64)
+    return _Proof(nothing, None, why_not, nothing)
+
+
+def _proof(fitted: "StableEstimator", sides: Sides, x: Tensor, lists: _Lists, wanted: Wanted) -> _Proof:
     if not wanted.proven:
-        return _Proof(nothing, None, "not asked for (proven=False)")
-    classes = len(fitted.classes_)
-    if classes > 2:
-        return _Proof(nothing, None, f"the log-odds of {classes} classes are no sum over columns")
-    n = lists.contributions.shape[1]
-    k = min(wanted.n, n - 1)
+        return _unproven(len(x), "not asked for (proven=False)")
+    if fitted.outputs > 2:
+        return _unproven(len(x), f"the log-odds of {fitted.outputs} classes are no sum over columns")
     names = fitted.encoding_.column_names
-    explainer = replace(explainer, exclude=tuple(names[i] for i in wanted.exclude))
+    explainer = replace(fitted.contributions_, exclude=tuple(names[i] for i in wanted.exclude))
+    k = min(wanted.n, len(names) - 1)
     try:
-        certificate = certify(fitted.model_, x, k, explainer=explainer, domain=fitted.domain_, target=lists.target)
+        certificate = certify(sides.model, x, k, explainer=explainer, domain=fitted.domain_, target=lists.target)
+        plausible = None
+        if wanted.plausible is not None:
+            domain = replace(fitted.domain_, scale=fitted.encoding_.scale(wanted.plausible))
+            model, z, domain = in_plausible_units(sides.model, x, domain)
+            explainer_in_units = explainer.in_units(model.scale)
+            counted = certify(model, z, k, explainer=explainer_in_units, domain=domain, target=lists.target)
+            plausible = counted.radius
     except InputError as error:  # this network has no certificate of contributions
-        return _Proof(nothing, None, str(error).replace(str(explainer), "contributions"))
-    count = torch.bincount(lists.row, minlength=len(x))
-    # of all columns that speak for a class, one less than all are proven: whether the last one joins is not
-    unsure = (
-        (count >= n - 1) if wanted.n >= n and not wanted.exclude else torch.zeros_like(count, dtype=torch.bool)
+        return _unproven(len(x), str(error).replace(str(explainer), "contributions"))
+    unsure = _unsure(lists, len(x), wanted)
+    return _Proof(
+        certificate.radius.masked_fill(unsure, torch.nan),
+        certificate.method,
+        None,
+        None if plausible is None else plausible.masked_fill(unsure, torch.nan),
+        _alone(fitted, sides, x, lists, explainer),
     )
-    further = None
-    if why_not_alone(fitted.model_, len(fitted.classes_)) is None:
-        listed = torch.zeros_like(lists.contributions, dtype=torch.bool)
-        listed[lists.row, lists.column] = True
-        kept = lists.contributions.masked_fill(explainer.left_out, 0.0)
-        further = alone(
-            fitted.model_,
-            x,
-            kept,
-            listed,
-            target=lists.target,
-            columns=explainer.columns,
-            domain=fitted.domain_,
-        )
-    return _Proof(certificate.radius.masked_fill(unsure, torch.nan), certificate.method, None, further)
+
+
+def _unsure(lists: _Lists, rows: int, wanted: Wanted) -> Tensor:
+    """Lists of all columns, or of all but one: whether the last one joins is not part of a proof."""
+    columns = lists.contributions.shape[1]
+    count = torch.bincount(lists.row, minlength=rows)
+    everything = wanted.n >= columns and not wanted.exclude
+    return count >= columns - 1 if everything else torch.zeros_like(count, dtype=torch.bool)
+
+
+def _alone(
+    fitted: "StableEstimator", sides: Sides, x: Tensor, lists: _Lists, explainer: Contributions
+) -> tuple[Tensor, Tensor] | None:
+    """Between which values each listed number may move alone, if that is known."""
+    if why_not_alone(sides.model, len(sides.names)) is not None:
+        return None
+    listed = torch.zeros_like(lists.contributions, dtype=torch.bool)
+    listed[lists.row, lists.column] = True
+    return alone(
+        sides.model,
+        x,
+        lists.contributions.masked_fill(explainer.left_out, 0.0),
+        listed,
+        target=lists.target,
+        columns=explainer.columns,
+        domain=fitted.domain_,
+    )
 
 
 def _table(
-    fitted: "StableClassifier", x: Tensor, frame: pd.DataFrame, *, lists: _Lists, proof: _Proof, wanted: Wanted
+    fitted: "StableEstimator",
+    sides: Sides,
+    x: Tensor,
+    frame: pd.DataFrame,
+    *,
+    lists: _Lists,
+    proof: _Proof,
+    wanted: Wanted,
 ) -> pd.DataFrame:
     row, column = lists.row.numpy(), lists.column.numpy()
     names = np.array(fitted.encoding_.column_names, dtype=object)[column]
     values = np.array(own_values(frame, row, column), dtype=object)
-    classes = np.array([str(label) for label in fitted.classes_.tolist()], dtype=object)
-    toward = classes[lists.target.numpy()[row]]
-    radius = proof.radius.double().numpy()[row]
-    return pd.DataFrame(
-        {
-            "row": frame.index.to_numpy()[row],
-            "rank": lists.rank.numpy() + 1,
-            "column": names,
-            "value": values,
-            "contribution": lists.contributions[lists.row, lists.column].double().numpy(),
-            "direction": "speaks for " + toward if len(toward) else toward,
-            "holds_within": radius,
-            "holds_within_units": _in_units(fitted, x, lists, values, proof),
-            "text": sentences(names, values, toward, wanted.phrases),
-        }
-    )
+    target = lists.target.numpy()[row]
+    toward = np.array(sides.texts, dtype=object)[target]
+    directions = np.array(sides.directions, dtype=object)[target]
+    contributions = lists.contributions[lists.row, lists.column].double().numpy() * sides.unit
+    parts = {
+        "row": frame.index.to_numpy()[row],
+        "rank": lists.rank.numpy() + 1,
+        "column": names,
+        "value": values,
+        "contribution": contributions,
+        "direction": directions,
+        "holds_within": proof.radius.double().numpy()[row],
+        "holds_within_units": _in_units(fitted, x, lists, values, proof),
+    }
+    if wanted.plausible is not None:
+        assert proof.plausible is not None
+        parts["holds_within_plausible"] = proof.plausible.double().numpy()[row]
+    known = [
+        {"column": name, "value": value, "toward": label, "direction": direction}
+        for name, value, label, direction in zip(names, values, toward, directions, strict=True)
+    ]
+    return pd.DataFrame({**parts, "text": sentences(known, wanted.phrases)})
 
 
 def _in_units(
-    fitted: "StableClassifier",
+    fitted: "StableEstimator",
     x: Tensor,
     lists: _Lists,
     values: NDArray[np.object_],
@@ -245,16 +296,3 @@ def _in_units(
         )
     ]
     return np.array(told, dtype=object)
-
-
-def _class_number(toward: Any, classes: list[Any]) -> int:
-    """The class of a label, or of its text, as a command line has it."""
-    texts = [str(label) for label in classes]
-    if isinstance(toward, bool | str | int | float | np.generic):
-        plain = toward.item() if isinstance(toward, np.generic) else toward
-        for number, label in enumerate(classes):
-            if type(label) is type(plain) and label == plain:
-                return number
-        if str(plain) in texts:
-            return texts.index(str(plain))
-    raise InputError(f"toward={quoted(toward)} is none of the classes{suggestion(str(toward), texts)}")

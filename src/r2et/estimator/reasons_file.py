@@ -1,38 +1,43 @@
 """Reasons for the rows of a file of any size: read in chunks, written in one piece."""
 
-import gzip
+import itertools
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypedDict, Unpack
 
 import pandas as pd
 
 from r2et.errors import DataError, InputError
-from r2et.files.reading import regular_file
 from r2et.files.writing import check_writable, writing
 from r2et.numerics.values import check_path, few, quoted, suggestion
-from r2et.tables.files import read_chunks, read_names, recognise
-from r2et.tables.formats import ColumnFormat, Format
+from r2et.tables.files import load, read_chunks, recognise_first
+from r2et.tables.formats import ColumnFormat, Format, Hints
+from r2et.tables.origins import Origin
+from r2et.tables.text_files import FormatError
 
 if TYPE_CHECKING:
     from r2et.estimator.classifier import StableClassifier
+    from r2et.estimator.regressor import StableRegressor
 
 #: rows that are explained together: what is in memory, and how often a bar moves
 ROWS_AT_ONCE = 2000
+#: rows that are read together
+ROWS_OF_A_CHUNK = 10_000
 #: rows that a summary names
 NAMED = 20
 
 
 class Options(TypedDict, total=False):
-    """What `StableClassifier.reasons` takes by name."""
+    """What `StableClassifier.reasons` and `StableRegressor.reasons` take by name."""
 
     toward: Any
     exclude: Sequence[str] | None
     phrases: Mapping[str, str] | None
     proven: bool
+    plausible: str | None
 
 
 @dataclass
@@ -47,11 +52,13 @@ class Summary:
         not_explained: rows with a value that was not there in fit, or without one where all rows of fit had one.
         first_not_explained: numbers of the first of them.
         excluded: by column that must not be named, in how many lists it would have been.
-        ignored: columns of the file that the model does not know.
+        ignored: columns of the file that the model does not know, and that the training did not leave out.
+        notes: what was recognised in the file, as sentences without their full stop.
         proven: lists with a radius that is proven.
         method: of the proof.
         why_not: nothing is proven, where it is so.
         background: SHA-256 of what contributions are measured against.
+        plausible: one plausible change of each number, as an amount, if that was asked for.
     """
 
     rows: int = 0
@@ -62,10 +69,12 @@ class Summary:
     first_not_explained: list[int] = field(default_factory=list)
     excluded: dict[str, int] = field(default_factory=dict)
     ignored: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     proven: int = 0
     method: str | None = None
     why_not: str | None = None
     background: str = ""
+    plausible: dict[str, Any] | None = None
 
     def take(self, rows: int, table: pd.DataFrame) -> None:
         """Count the reasons of further rows."""
@@ -79,7 +88,7 @@ class Summary:
             self.excluded[name] = self.excluded.get(name, 0) + count
         self.proven += int((table["holds_within"].to_numpy()[table["rank"].to_numpy() == 1] > 0).sum())
         self.method, self.why_not = said["proof"]["method"], said["proof"]["why_not"]
-        self.background = said["background"]
+        self.background, self.plausible = said["background"], said["plausible"]
 
     def pass_over(self, rows: list[int]) -> None:
         """Count rows that cannot be explained, by their numbers."""
@@ -88,47 +97,90 @@ class Summary:
 
 
 def write_reasons(
-    fitted: "StableClassifier",
+    fitted: "StableClassifier | StableRegressor",
     source: str | os.PathLike[str],
     output: str | os.PathLike[str],
     n: int = 4,
     *,
-    written: Format | None = None,
+    origin: Origin | None = None,
+    hints: Hints | None = None,
     advance: Callable[[int], None] = lambda rows: None,
     **options: Unpack[Options],
 ) -> Summary:
-    """Write `StableClassifier.reasons` of every row of a file; `row` is its number in the file, from 0.
+    """Write the `reasons` of every row of a file; `row` is its number in the file, from 0.
 
-    Memory is bounded by the chunk. The output appears when it is complete, or not at all.
+    Memory is bounded by the chunk; a file whose later rows are written otherwise than its first is recognised as a
+    whole. The output appears when it is complete, or not at all.
 
     Args:
-        fitted: the classifier.
+        fitted: a StableClassifier or StableRegressor.
         source: a CSV or Parquet file with the columns of the model; others are ignored.
         output: .csv, .parquet or .jsonl.
         n: most reasons of a row.
-        written: how the file is written, or an earlier one; None = that is recognised, for which the file is read
-            as a whole.
+        origin: of the training: the file is read as that of the training was, unless it contradicts that.
+        hints: what a person says about how the file is written.
         advance: is told of every number of rows that is done.
         options: of `StableClassifier.reasons`.
     """
     check_output(source, output)
-    summary = Summary()
+    like = _format_before(fitted, origin)
+    ignored: list[str] = []
+
+    def choose(there: list[str]) -> list[str]:
+        ignored[:] = _ignored(fitted, there, origin)
+        return fitted.encoding_.column_names
+
+    def written(format: Format) -> Summary:
+        summary = Summary(ignored=ignored, notes=list(format.said))
+        chunks = read_chunks(source, format, ROWS_OF_A_CHUNK, fitted.encoding_.column_names)
+        tables = _tables(fitted, chunks, n, options)
+        # what cannot be explained is told before a file is made
+        first = next(tables)
+        try:
+            with writing(output) as file, _SINKS[_suffix(output)](file) as sink:
+                for rows, table in itertools.chain([first], tables):
+                    summary.take(rows, table)
+                    sink.write(table)
+                    advance(rows)
+        except FormatError:
+            advance(-summary.rows)
+            raise
+        return summary
+
+    try:
+        return written(recognise_first(source, like, hints, choose))
+    except FormatError:
+        return written(load(source, like, hints, choose).format)
+
+
+def _tables(
+    fitted: "StableClassifier | StableRegressor", chunks: Iterable[pd.DataFrame], n: int, options: Options
+) -> Iterator[tuple[int, pd.DataFrame]]:
+    """Numbers of rows, and their reasons."""
     # a network of layers takes so much longer that a bar would stand still
     size = ROWS_AT_ONCE if callable(getattr(fitted.model_, "parts", None)) else max(1, ROWS_AT_ONCE // 20)
-    with writing(output) as file, _SINKS[_suffix(output)](file) as sink:
-        written = recognised(fitted, source) if written is None else written
-        for chunk in read_chunks(source, written, columns=_columns_of_model(fitted, source, written, summary)):
-            known = _without_new_gaps(fitted, chunk, summary)
-            for start in range(0, len(known), size):
-                part = known.iloc[start : start + size]
-                with warnings.catch_warnings():
-                    # they are counted instead: a note for every chunk is noise
-                    warnings.filterwarnings("ignore", message=".*were not there in fit", category=UserWarning)
-                    table = fitted.reasons(part, n, **options)
-                summary.take(len(part), table)
-                sink.write(table)
-                advance(len(part))
-    return summary
+    for chunk in chunks:
+        for start in range(0, len(chunk), size):
+            part = chunk.iloc[start : start + size]
+            with warnings.catch_warnings():
+                # they are counted instead: a note for every chunk is noise
+                warnings.filterwarnings("ignore", message=".*were not there in fit", category=UserWarning)
+                yield _explained(fitted, part, n, options)
+
+
+def _explained(
+    fitted: "StableClassifier | StableRegressor", part: pd.DataFrame, n: int, options: Options
+) -> tuple[int, pd.DataFrame]:
+    """The reasons of the rows that have a value wherever all rows of fit had one; the others are told.
+
+    If there is no such row, something is wrong with the file: the error of the estimator says what.
+    """
+    gone = fitted.encoding_.new_gaps(part).any(axis=1).to_numpy()
+    if gone.all() or not gone.any():
+        return len(part), fitted.reasons(part, n, **options)
+    table = fitted.reasons(part[~gone], n, **options)
+    table.attrs["rows_not_explained"] = sorted([*table.attrs["rows_not_explained"], *part.index[gone].tolist()])
+    return len(part), table
 
 
 def check_output(source: str | os.PathLike[str], output: str | os.PathLike[str]) -> None:
@@ -142,57 +194,29 @@ def check_output(source: str | os.PathLike[str], output: str | os.PathLike[str])
         raise InputError(f"{quoted(os.fspath(output))} is the file of the rows: give the reasons another name")
 
 
-def recognised(
-    fitted: "StableClassifier", source: str | os.PathLike[str], remembered: Format | None = None
-) -> Format:
-    """How a file is written, decided over all of it.
-
-    Args:
-        fitted: the classifier: what was text for it stays text.
-        source: the file.
-        remembered: how the file of its training was written; None = that is not known.
-    """
-    if remembered is None:
-        columns = fitted.encoding_.columns
-        texts = [c.name for c in columns if any(isinstance(value, str) for value in getattr(c, "values", ()))]
-        remembered = Format(columns=tuple(map(ColumnFormat, texts)))
-    return recognise(source, like=remembered)
+def _format_before(fitted: "StableClassifier | StableRegressor", origin: Origin | None) -> Format:
+    """How the file of the training was written; columns of text are text, however much they look like numbers."""
+    known = Format("") if origin is None or origin.format is None else origin.format
+    texts = [
+        column.name
+        for column in fitted.encoding_.columns
+        if known.column(column.name) is None
+        and any(isinstance(value, str) for value in getattr(column, "values", ()))
+    ]
+    return replace(known, columns=(*known.columns, *(ColumnFormat(name, "text") for name in texts)))
 
 
-def count_rows(path: str | os.PathLike[str]) -> int:
-    """About how many rows a file has, for a progress bar: the lines of a CSV."""
-    file = regular_file(path)
-    if file.suffix.lower() in (".parquet", ".pq"):
-        from pyarrow import parquet
-
-        return int(parquet.ParquetFile(file).metadata.num_rows)
-    opener: Any = gzip.open if file.suffix.lower() == ".gz" else open
-    with opener(file, "rb") as stream:
-        lines: int = sum(block.count(b"\n") for block in iter(lambda: stream.read(2**20), b""))
-    return max(1, lines - 1)
-
-
-def _without_new_gaps(fitted: "StableClassifier", chunk: pd.DataFrame, summary: Summary) -> pd.DataFrame:
-    """The rows that have a value wherever all rows of fit had one; the others are counted."""
-    gone = fitted.encoding_.new_gaps(chunk).any(axis=1)
-    summary.pass_over(chunk.index[gone].tolist())
-    summary.rows += int(gone.sum())
-    return chunk[~gone] if gone.any() else chunk
-
-
-def _columns_of_model(
-    fitted: "StableClassifier", source: str | os.PathLike[str], written: Format, summary: Summary
-) -> list[str]:
+def _ignored(fitted: "StableClassifier | StableRegressor", there: list[str], origin: Origin | None) -> list[str]:
+    """Columns of a file that the model does not know; raises if it lacks one that the model needs."""
     names = fitted.encoding_.column_names
-    there = read_names(source, written)
     missing = [name for name in names if name not in there]
     if missing:
         raise DataError(
             f"the file has no column {few([repr(name) for name in missing])}, which the model needs"
             f"{suggestion(missing[0], there[:40])}"
         )
-    summary.ignored = [name for name in there if name not in set(names)]
-    return names
+    known = {*names, *(() if origin is None else (*origin.dropped, origin.target))}
+    return [name for name in there if name not in known]
 
 
 def _suffix(path: str | os.PathLike[str]) -> str:
@@ -239,20 +263,23 @@ class _Parquet(_Sink):
             raise DataError(
                 "a Parquet file needs pyarrow: pip install 'r2et[parquet]', or write the reasons to a CSV file"
             ) from error
-        whole, number, text = pa.int64(), pa.float64(), pa.string()
-        kinds = {"row": whole, "rank": whole, "contribution": number, "holds_within": number}
-        names = ("row", "rank", "column", "value", "contribution", "direction")
-        every = (*names, "holds_within", "holds_within_units", "text")
-        self.schema = pa.schema([(name, kinds.get(name, text)) for name in every])
-        self.writer = parquet.ParquetWriter(file, self.schema)
+        self.make = parquet.ParquetWriter
+        self.kinds = {"row": pa.int64(), "rank": pa.int64(), "contribution": pa.float64()}
+        self.number, self.text = pa.float64(), pa.string()
+        self.writer: Any = None
 
     def write(self, table: pd.DataFrame) -> None:
         import pyarrow as pa
 
+        if self.writer is None:
+            kinds = {**self.kinds, **dict.fromkeys(("holds_within", "holds_within_plausible"), self.number)}
+            self.schema = pa.schema([(name, kinds.get(name, self.text)) for name in table.columns])
+            self.writer = self.make(self.file, self.schema)
         self.writer.write_table(pa.Table.from_pandas(table, self.schema, preserve_index=False))
 
     def __exit__(self, *_: object) -> None:
-        self.writer.close()
+        if self.writer is not None:
+            self.writer.close()
 
 
 _SINKS: dict[str, type[_Sink]] = {

@@ -17,6 +17,7 @@ from r2et.certificates import Certificate
 from r2et.checkpoints.estimators import ESTIMATORS
 from r2et.errors import InputError
 from r2et.estimator.networks import NetworkName
+from r2et.estimator.sides import Sides, two_sided
 from r2et.estimator.stable import StableEstimator, Target
 from r2et.files.reading import typed
 from r2et.numerics.once import looking_once
@@ -235,6 +236,46 @@ class StableRegressor(RegressorMixin, StableEstimator):  # type: ignore[misc]  #
         lists = super().explain(X, k, radius=radius)
         lists["score"] *= self.scale_
         return lists
+
+    def reasons(
+        self,
+        X: Any,
+        n: int = 4,
+        *,
+        toward: Literal["higher", "lower"] = "higher",
+        exclude: Sequence[str] | None = None,
+        phrases: Mapping[str, str] | None = None,
+        proven: bool = True,
+        plausible: str | None = None,
+    ) -> pd.DataFrame:
+        """The columns that push the prediction up most, or down, row by row, each with the row's own value.
+
+        As `StableClassifier.reasons`, but `contribution` is in the units of the target, above 0 in either
+        direction: how much the column raises the prediction, or lowers it, beside `background_`.
+
+        Args:
+            X: N rows.
+            n: most reasons of a row.
+            toward: whether reasons are for a higher or for a lower prediction.
+            exclude: columns that must not be named. The model still uses them.
+            phrases: by column, a sentence of your own, in which `{value}`, `{column}`, `{toward}` and
+                `{direction}` stand for what they say.
+            proven: prove how far the lists hold, which takes longer.
+            plausible: tell it in multiples of plausible change too, such as "age=1,income=2%", or "auto".
+
+        >>> from sklearn.datasets import load_diabetes
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> model = StableRegressor(k=3, network="additive", epochs=5, random_state=0).fit(X, y)
+        >>> model.reasons(X.head(2), n=2, proven=False)["direction"].unique().tolist()
+        ['raises the predicted target']
+        """
+        options = {"exclude": exclude, "phrases": phrases, "proven": proven, "plausible": plausible}
+        return self._reasons(X, n, "higher" if toward is None else toward, **options)
+
+    def _sides(self) -> Sides:
+        what = "prediction" if self.target_name_ == "output" else f"predicted {self.target_name_}"
+        directions = (f"lowers the {what}", f"raises the {what}")
+        return Sides(two_sided(self.model_), ["lower", "higher"], directions, "directions", self.scale_)
 
     def certify(self, X: Any, k: int | None = None, **options: Any) -> Certificate:
         """A certificate for the top-k columns of each row: `r2et.certify` on the encoded rows, inside `domain_`.

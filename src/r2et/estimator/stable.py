@@ -30,7 +30,9 @@ from r2et.estimator.choosing import Sanity, compare_with_linear, train_and_choos
 from r2et.estimator.inputs import check_parameters, lowered_k, row_weights, whole
 from r2et.estimator.lists import listed
 from r2et.estimator.networks import NetworkName, method_of, outline_of, schedule_of
+from r2et.estimator.reasons import Wanted, reasons_of
 from r2et.estimator.saving import restore, save
+from r2et.estimator.sides import Sides
 from r2et.explainers import Background, Contributions, Explainer, table_explainer
 from r2et.numerics.once import looking_once
 from r2et.numerics.values import check_flag, check_k
@@ -328,6 +330,17 @@ class StableEstimator(BaseEstimator, SavedEstimator):  # type: ignore[misc]  # s
             target=series_name(y),
         )
         return audit(self.model_, rows, k=self._checked_k(k), **{**self.target_options(), **options})
+
+    def _reasons(self, X: Any, n: int, toward: Any, **options: Any) -> pd.DataFrame:
+        check_is_fitted(self, "model_")
+        sides = self._sides()
+        wanted = Wanted.of(self, sides, n, toward, **options)
+        x, frame = self._encoded(X)
+        return reasons_of(self, sides, x, frame, wanted)
+
+    @abstractmethod
+    def _sides(self) -> Sides:
+        """What reasons can be for."""
 
     def _checked_k(self, k: int | None) -> int:
         if k is None:

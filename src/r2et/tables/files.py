@@ -1,21 +1,23 @@
 """Files as frames: the only place where a CSV or Parquet file is read."""
 
+import codecs
 import gzip
 import hashlib
 import io
 import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from r2et.errors import DataError, InputError, in_words
 from r2et.files.reading import regular_file
-from r2et.files.unpacking import allowed, copy_within, too_large, unreadable
+from r2et.files.unpacking import allowed, check_gzip, copy_within, too_large, unreadable
 from r2et.numerics.values import check_count, check_kind, check_path, quoted
 from r2et.tables.formats import Format, Hints
-from r2et.tables.text_files import Choice, read_text, text_chunks, text_names
+from r2et.tables.text_files import Choice, read_text, text_chunks
 
 # pandas is imported when it is used: a data set of images needs none
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 _SUFFIXES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".pq")
 _PARQUET = (".parquet", ".pq")
+#: bytes by which a file that is read in pieces is recognised
+HEAD = 2**20
 
 
 def is_table(text: str) -> bool:
@@ -138,19 +142,90 @@ def read_chunks(
     return text_chunks(file, format, rows, names)
 
 
-def read_names(path: str | os.PathLike[str], format: Format) -> list[str]:
-    """The names of the columns of a file of any size, without reading it.
+def recognise_first(
+    path: str | os.PathLike[str],
+    like: Format | None = None,
+    hints: Hints | None = None,
+    choose: Choice | None = None,
+) -> Format:
+    """How the first rows of a file of any size are written, for `read_chunks`, which refuses what is otherwise.
 
     Args:
         path: as for `read_frame`.
-        format: what `recognise` says of this file, or of an earlier one.
+        like: how an earlier file was written.
+        hints: what a person said about this one.
+        choose: of the names of the columns those to read; None = all.
     """
+    check_path("path", path)
+    file, hints = _table_file(path), hints or Hints()
+    with _as_data_errors(file):
+        if file.suffix.lower() in _PARQUET:
+            from r2et.tables.parquet_files import parquet_names, refuse_hints
+
+            refuse_hints(file, hints)
+            names = parquet_names(file)
+            if choose is not None:
+                choose(names)
+            return Format("", "")
+        content, complete = _head(file)
+        written = read_text(file, content, like, hints, choose)[1]
+    if complete or not written.said:
+        return written
+    return replace(written, said=(*written.said, "these are its first rows: the others are read in the same way"))
+
+
+def _head(file: Path) -> tuple[bytes, bool]:
+    """The first records of a text file, and whether they are all of it."""
+    packed = file.suffix.lower() == ".gz"
+    if packed:
+        check_gzip(file)
+    opener: Any = gzip.open if packed else open
+    with opener(file, "rb") as stream:
+        content = bytes(stream.read(HEAD))
+        rest = bytes(stream.read(1))
+        if rest and content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            # a line of two bytes a character ends elsewhere
+            return content + rest + stream.read(), True
+        head = content[: _end_of_records(content)]
+        if rest and not head[head.find(b"\n") :].strip():
+            # names alone, or not even those
+            return content + rest + stream.read(), True
+    return (head, False) if rest else (content, True)
+
+
+def _end_of_records(content: bytes) -> int:
+    """Where the last line ends that is whole; inside of quotes an end of a line is none."""
+    end = content.rfind(b"\n")
+    quotes = content.count(b'"', 0, max(end, 0))
+    while end > 0 and quotes % 2:
+        before = content.rfind(b"\n", 0, end)
+        quotes -= content.count(b'"', max(before, 0), end)
+        end = before
+    return end + 1
+
+
+def count_rows(path: str | os.PathLike[str]) -> int:
+    """About how many rows a file has, for a progress bar: the lines of a text file."""
     file = _table_file(path)
     if file.suffix.lower() in _PARQUET:
-        from r2et.tables.parquet_files import parquet_names
+        from pyarrow import parquet
 
-        return parquet_names(file)
-    return text_names(file, format)
+        return int(parquet.ParquetFile(file).metadata.num_rows)
+    opener: Any = gzip.open if file.suffix.lower() == ".gz" else open
+    with _as_data_errors(file), opener(file, "rb") as stream:
+        lines = sum(bytes(block).count(b"\n") for block in iter(lambda: stream.read(HEAD), b""))
+    return max(1, lines - 1)
+
+
+@contextmanager
+def _as_data_errors(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except InputError:
+        raise
+    # decoders of damaged files raise nearly anything
+    except Exception as error:
+        raise DataError(f"{quoted(file)} cannot be read as a table: {in_words(error)}") from error
 
 
 @dataclass(frozen=True)
@@ -181,7 +256,7 @@ def load(
         check_kind("format", like, Format, "r2et.tables.recognise(path)")
     file = _table_file(path)
     hints = hints or Hints()
-    try:
+    with _as_data_errors(file):
         content = file.read_bytes()
         if file.suffix.lower() in _PARQUET:
             from r2et.tables.parquet_files import read_parquet
@@ -190,11 +265,6 @@ def load(
         else:
             text = _unpacked(file, content) if file.suffix.lower() == ".gz" else content
             frame, written = read_text(file, text, like, hints, choose)
-    except InputError:
-        raise
-    # decoders of damaged files raise nearly anything
-    except Exception as error:
-        raise DataError(f"{quoted(file)} cannot be read as a table: {in_words(error)}") from error
     return Loaded(frame, hashlib.sha256(content).hexdigest(), written)
 
 

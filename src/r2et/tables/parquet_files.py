@@ -27,11 +27,7 @@ def read_parquet(path: Path, content: bytes, hints: Hints, choose: Choice | None
         hints: must be empty.
         choose: the columns to read, of those that there are; None = all.
     """
-    if replace(hints, texts=()) != Hints():
-        raise InputError(
-            f"{quoted(path)} is a Parquet file, which says its types itself: leave out --sep, --decimal, "
-            "--thousands, --encoding, --dates and --missing"
-        )
+    refuse_hints(path, hints)
     import pandas as pd
 
     _check(path, content)
@@ -44,12 +40,25 @@ def read_parquet(path: Path, content: bytes, hints: Hints, choose: Choice | None
     return _plain(frame[wanted]), Format("", "")
 
 
+def refuse_hints(path: Path, hints: Hints) -> None:
+    """Raise if a person says how numbers are written in a file that holds no text."""
+    if replace(hints, texts=()) != Hints():
+        raise InputError(
+            f"{quoted(path)} is a Parquet file, which says its types itself: leave out --sep, --decimal, "
+            "--thousands, --encoding, --dates and --missing"
+        )
+
+
 def parquet_names(path: Path) -> list[str]:
-    """The names of the columns."""
-    _check(path, path.read_bytes())
+    """Of the columns."""
+    content = path.read_bytes()
+    _check(path, content)
     from pyarrow import parquet
 
-    return list(map(str, parquet.read_schema(path).names))
+    with parquet.ParquetFile(io.BytesIO(content)) as file:
+        if not file.metadata.num_rows:
+            raise DataError(f"{quoted(path)} has no rows")
+        return [str(name) for name in file.schema_arrow.names]
 
 
 def parquet_chunks(path: Path, rows: int, columns: Sequence[str] | None) -> "Iterator[pd.DataFrame]":

@@ -26,6 +26,11 @@ _BLOCK = 20_000
 _HEAD = 2**20
 ROW_NUMBER, ROW_NAME = "row number", "row name"
 
+
+class FormatError(DataError):
+    """A file is written otherwise than its format says."""
+
+
 #: which of the columns a person wants
 Choice = Callable[[list[str]], Sequence[str]]
 
@@ -65,9 +70,8 @@ def read_text(
         wanted = list(choose(wanted))
     _check_dated(hints, names)
     outcomes, usual = _columns(raw, wanted, separator, like, hints)
-    written = Format(
-        separator, encoding, *usual, tuple(outcome.format for outcome in outcomes), hints.missing or ()
-    )
+    own = hints.missing or (like.missing if like is not None else ())
+    written = Format(separator, encoding, *usual, tuple(outcome.format for outcome in outcomes), own)
     return _typed(outcomes), replace(written, said=tuple(_said(notes, written, outcomes)))
 
 
@@ -251,7 +255,7 @@ def text_chunks(path: Path, written: Format, rows: int, columns: Sequence[str] |
                 yield _chunk(path, raw, wanted, start, own=written.missing)
                 start += len(block)
         except UnicodeError as error:
-            raise DataError(f"{quoted(path)} is not all in {encoding}: save it in UTF-8") from error
+            raise FormatError(f"{quoted(path)} is not all in {encoding}: save it in UTF-8") from error
 
 
 def text_names(path: Path, written: Format) -> list[str]:
@@ -324,7 +328,7 @@ def _chunk(
     for column in wanted:
         outcome = as_remembered(Texts.of(raw[column.name]), column, own)
         if isinstance(outcome, Contradiction):
-            raise DataError(
+            raise FormatError(
                 f"{quoted(path)} has {quoted(outcome.value)} in row {start + outcome.row} (counted from 0) of "
                 f"column {column.name!r}, which is not written as before ({column.kind}): mend it, or recognise "
                 "the format of this file anew"

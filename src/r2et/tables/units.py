@@ -71,7 +71,7 @@ class ColumnUnits:
     def text(self, value: float) -> str:
         """A number of the column as a file has it."""
         if self.kind == "date":
-            return _date(value)
+            return as_date(value)
         if self.step > 0:
             return _fixed(value, self.step)
         # all digits before the point
@@ -247,10 +247,10 @@ def _fixed(value: float, step: float) -> str:
     return f"{round(value, decimals) + 0.0:.{decimals}f}"
 
 
-def _date(days: float) -> str:
+def as_date(days: float) -> str:
     """ISO: the day, and the time to the second where there is one.
 
-    >>> _date(0.0), _date(19000.5)
+    >>> as_date(0.0), as_date(19000.5)
     ('1970-01-01', '2022-01-08 12:00:00')
     """
     seconds = round(days * DAY)

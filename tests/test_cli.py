@@ -45,9 +45,11 @@ class Run:
         """The one sentence on stderr that a user's mistake ends with."""
         assert self.code == 2, (self.code, self.out, self.err)
         assert self.out == ""
-        assert self.err.startswith("error: "), self.err
+        before, mark, sentence = self.err.partition("error: ")
+        # how a file was read is said first
+        assert mark and (before == "" or before.startswith("note: ")), self.err
         assert "Traceback" not in self.err
-        return self.err
+        return mark + sentence
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ def german(frame: pd.DataFrame) -> str:
     """As a German export writes it: semicolons, decimal commas, dots between thousands, days first."""
     own = frame.copy()
     own["income"] = [
-        "k.A." if np.isnan(v) else f"{v:,.2f}".translate(str.maketrans(",.", ".,")) for v in frame["income"]
+        "ohne" if np.isnan(v) else f"{v:,.2f}".translate(str.maketrans(",.", ".,")) for v in frame["income"]
     ]
     own["joined"] = frame["joined"].dt.strftime("%d.%m.%Y").fillna("")
     own["member"] = [{True: "ja", False: "nein"}.get(v, "") for v in frame["member"]]
@@ -37,7 +37,7 @@ def folder(tmp_path_factory):
     there = tmp_path_factory.mktemp("letters")
     (there / "people.csv").write_bytes(german(people()).encode("cp1252"))
     (there / "new.csv").write_bytes(german(new()).encode("cp1252"))
-    options = ["--missing", "k.A.", "--network", "additive", "--epochs", "8"]
+    options = ["--missing", "ohne", "--network", "additive", "--epochs", "8"]
     for name, target, further in (("model", "status", []), ("price", "age", ["--regression", "--drop", "status"])):
         data = ["--data", str(there / "people.csv"), "--target", target, *further]
         with pytest.raises(SystemExit) as caught:
@@ -140,7 +140,7 @@ def test_rows_that_are_written_otherwise_far_into_a_file(folder, tmp_path, monke
     monkeypatch.setattr(reasons_file, "ROWS_OF_A_CHUNK", 50)
     frame = new().iloc[np.arange(240) % 60].reset_index(drop=True)
     frame.loc[:199, "income"] = np.nan
-    other = frame.assign(income=frame["income"].map(lambda value: "k.A." if np.isnan(value) else f"{value:.2f}"))
+    other = frame.assign(income=frame["income"].map(lambda value: "ohne" if np.isnan(value) else f"{value:.2f}"))
     lines = [*german(frame).splitlines(keepends=True)[:201], *as_german_but_income(other)[201:]]
     (tmp_path / "new.csv").write_text("".join(lines), encoding="utf-8")
     opened, told = open_model(folder / "model"), []
@@ -221,6 +221,6 @@ def test_values_that_are_missing_where_the_training_missed_none(run, folder, tmp
 
 def test_the_format_is_remembered_with_the_marks_of_missing_values(folder):
     origin = open_model(folder / "model").origin
-    assert origin.format.missing == ("k.A.",)
+    assert origin.format.missing == ("ohne",)
     assert origin.dropped.keys() == {"number"}
     assert json.dumps(origin.to_dict())

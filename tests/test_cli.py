@@ -47,7 +47,8 @@ class Run:
         assert self.out == ""
         before, mark, sentence = self.err.partition("error: ")
         # how a file was read is said first
-        assert mark and (before == "" or before.startswith("note: ")), self.err
+        assert mark, self.err
+        assert before == "" or before.startswith("note: "), self.err
         assert "Traceback" not in self.err
         return mark + sentence
 

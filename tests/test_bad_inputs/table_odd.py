@@ -162,24 +162,73 @@ ODD = [
     row("StableClassifier: weights have a hole", lambda: classifier(sample_weight=np.full(10, np.nan)), "NaN"),
     row("StableClassifier: random_state, odd", lambda: classifier(random_state=-1), "2**32"),
     row("StableClassifier: features of one name", lambda: classifier(X=SAME), "'job: cook'"),
-    # --- reasons ------------------------------------------------------------------------------------------------
-    row("reasons: n is text", lambda: reasons(n="4"), "n='4'"),
-    row("reasons: n is huge and negative", lambda: reasons(n=-HUGE), "n must be a whole number of at least 1"),
-    row("reasons: n is true", lambda: reasons(n=True), "n=True"),
-    row("reasons: no such class", lambda: reasons(toward=7), "toward=7 is none of the classes"),
-    row("reasons: toward is a tensor", lambda: reasons(toward=META), "is none of the classes"),
-    row("reasons: toward is its own", lambda: reasons(toward=_NoRepr()), "is none of the classes"),
-    row("reasons: exclude is text", lambda: reasons(exclude="x0"), "exclude must be a list of names"),
-    row("reasons: no such column", lambda: reasons(exclude=["x9"]), "no column 'x9' to leave out"),
-    row("reasons: phrases is text", lambda: reasons(phrases="x0"), "phrases must be such as"),
-    row("reasons: an unknown place", lambda: reasons(phrases={"x0": "{age}"}), "{age}", "{direction}"),
-    row("reasons: proven is text", lambda: reasons(proven="no"), "proven must be True or False", "'no'"),
-    row("reasons: plausible is a number", lambda: reasons(plausible=0.1), "plausible changes are", "0.1"),
-    row("reasons: plausible, no such column", lambda: reasons(plausible="x9=1"), "no column 'x9' of numbers"),
-    row("reasons: plausible is infinite", lambda: reasons(plausible="x0=inf"), "column=number", "'x0=inf'"),
-    row("reasons: a column too few", lambda: reasons(X=TABLE[:, :5]), "5 features"),
-    row("reasons: X has a hole", lambda: reasons(X=np.full((2, 6), np.nan)), "missed none in fit"),
-    row("reasons: X is a list of nothing", lambda: reasons(X=[None]), "2D array"),
-    row("reasons: of a number, a class", lambda: reasons(number=True, toward="yes"), "none of the directions"),
-    row("reasons: of a number, no phrase", lambda: reasons(number=True, phrases={"x0": 3}), "phrases['x0']"),
 ]  # fmt: skip
+
+# reasons
+ODD += [
+    row("StableClassifier: reasons, n is text", lambda: reasons(n="4"), "n='4'"),
+    row(
+        "StableClassifier: reasons, n is huge and negative",
+        lambda: reasons(n=-HUGE),
+        "n must be a whole number of at least 1",
+    ),
+    row("StableClassifier: reasons, n is true", lambda: reasons(n=True), "n=True"),
+    row("StableClassifier: reasons, no such class", lambda: reasons(toward=7), "toward=7 is none of the classes"),
+    row("StableClassifier: reasons, toward is a tensor", lambda: reasons(toward=META), "is none of the classes"),
+    row(
+        "StableClassifier: reasons, toward is its own", lambda: reasons(toward=_NoRepr()), "is none of the classes"
+    ),
+    row(
+        "StableClassifier: reasons, exclude is text",
+        lambda: reasons(exclude="x0"),
+        "exclude must be a list of names",
+    ),
+    row(
+        "StableClassifier: reasons, no such column", lambda: reasons(exclude=["x9"]), "no column 'x9' to leave out"
+    ),
+    row("StableClassifier: reasons, phrases is text", lambda: reasons(phrases="x0"), "phrases must be such as"),
+    row(
+        "StableClassifier: reasons, an unknown place",
+        lambda: reasons(phrases={"x0": "{age}"}),
+        "{age}",
+        "{direction}",
+    ),
+    row(
+        "StableClassifier: reasons, proven is text",
+        lambda: reasons(proven="no"),
+        "proven must be True or False",
+        "'no'",
+    ),
+    row(
+        "StableClassifier: reasons, plausible is a number",
+        lambda: reasons(plausible=0.1),
+        "plausible changes are",
+        "0.1",
+    ),
+    row(
+        "StableClassifier: reasons, plausible, no such column",
+        lambda: reasons(plausible="x9=1"),
+        "no column 'x9' of numbers",
+    ),
+    row(
+        "StableClassifier: reasons, plausible is infinite",
+        lambda: reasons(plausible="x0=inf"),
+        "column=number",
+        "'x0=inf'",
+    ),
+    row("StableClassifier: reasons, a column too few", lambda: reasons(X=TABLE[:, :5]), "5 features"),
+    row(
+        "StableClassifier: reasons, X has a hole", lambda: reasons(X=np.full((2, 6), np.nan)), "missed none in fit"
+    ),
+    row("StableClassifier: reasons, X is a list of nothing", lambda: reasons(X=[None]), "2D array"),
+    row(
+        "StableRegressor: reasons of a number, a class",
+        lambda: reasons(number=True, toward="yes"),
+        "none of the directions",
+    ),
+    row(
+        "StableRegressor: reasons of a number, no phrase",
+        lambda: reasons(number=True, phrases={"x0": 3}),
+        "phrases['x0']",
+    ),
+]

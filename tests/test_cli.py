@@ -498,6 +498,10 @@ def test_audit_as_json_is_the_library_s(run, vanilla):
     ).to_dict()
     assert found.pop("data") == "breast-cancer"
     assert found.pop("model") == str(vanilla)
+    made, same = found.pop("provenance"), expected.pop("provenance")
+    assert (made["model"], made["data"]) == ("vanilla", "breast-cancer")
+    known = ("model", "data", "drawn", "target", "file_rows")
+    assert {**made, **dict.fromkeys(known)} == {**same, **dict.fromkeys(known)}
     assert found == expected
 
 

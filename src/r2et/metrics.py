@@ -62,7 +62,7 @@ def auc_of_logits(logits: Tensor, y: Tensor) -> float:
     # what it imports in turn draws a random number
     with random_states_kept(logits.device):
         from sklearn.metrics import roc_auc_score
-    check_classes(y, logits)
+    _check_classes(y, logits)
     present = y.unique().tolist()
     if len(present) < 2:
         raise InputError(
@@ -443,7 +443,7 @@ def _changes_of_rows(
     return change / len(rows.sizes), flip
 
 
-def check_classes(y: Tensor, logits: Tensor) -> None:
+def _check_classes(y: Tensor, logits: Tensor) -> None:
     """Raise unless y (N,) are class numbers of a model with logits (N, C)."""
     if logits.shape[1] == 1:
         raise ModelError(f"an AUC is of classes, the model has one output: use r2et.metrics.r2; or, {ONE_LOGIT}")

@@ -271,6 +271,16 @@ def test_tables_of_contributions_are_nearly_right(activation, score):
         )
 
 
+def test_tables_leave_out_what_is_excluded():
+    explainer = Contributions(columns=COLUMNS, background=BACKGROUND, pairs=2, exclude=[COLUMNS.names[0]])
+    attack = attacks.ERAttack(k=3, radius=0.5, explainer=explainer)
+    model, x = network(), table(6)
+    task = Task.prepare(attack, model, x, reach=DOMAIN.reach("domain", COLUMNS.n))
+    values = quickened([task]).attribute(model, x, task.target)
+    assert (values[:, 0] == 0).all()
+    torch.testing.assert_close(values, explainer.attribute(model, x, task.target), rtol=0, atol=1e-4)
+
+
 def test_there_are_tables_where_they_can_be_alone():
     def quick(model, **settings):
         explainer = Contributions(columns=COLUMNS, background=BACKGROUND, pairs=2)

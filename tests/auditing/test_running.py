@@ -127,7 +127,7 @@ def test_labels_of_one_class_have_no_auc(fragile):
     assert math.isnan(found.auc)
     assert found.to_dict()["auc"] is None
     strict_json(found.to_dict())
-    assert "AUC nan" in found.summary()
+    assert "AUC unknown (the rows are of one class)" in found.summary()
 
 
 @pytest.mark.parametrize("training", [True, False])

@@ -13,6 +13,7 @@ from r2et.certificates.branching import branched
 from r2et.certificates.dual import Level
 from r2et.certificates.dual_bounds import ascended, started
 from r2et.certificates.dual_products import ProductTerms
+from r2et.errors import InputError
 from r2et.explainers import Gradient, GradientTimesInput
 from r2et.models import MLP
 from tests.certificates.opponents import changed_inside
@@ -254,3 +255,13 @@ def test_a_frame_of_the_weights_gives_the_bounds_of_the_weights(monkeypatch):
     torch.testing.assert_close(
         torch.cat([values for _, values in seen[:half]]), torch.cat([values for _, values in seen[half:]])
     )
+
+
+def test_products_of_very_many_features_are_left_to_the_integral(monkeypatch):
+    model, x = MLP(12, 2, hidden=(4,), activation="softplus").double(), torch.randn(2, 12, dtype=torch.float64)
+    assert "dual" in certify(model, x, 2, explainer=PRODUCTS).methods
+    monkeypatch.setattr("r2et.certificates.dual.LONGEST_PRODUCTS", 11)
+    assert certify(model, x, 2, explainer=PRODUCTS).methods == ("integral",)
+    assert "dual" in certify(model, x, 2, explainer=Gradient()).methods
+    with pytest.raises(InputError, match="hours with 12 features"):
+        certify(model, x, 2, explainer=PRODUCTS, method="dual")

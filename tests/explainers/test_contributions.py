@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from r2et import Columns, ranking
-from r2et.domain import WithoutGauge, without_gauge
+from r2et.domain import WithoutGauge, in_plausible_units, without_gauge
 from r2et.errors import InputError
 from r2et.explainers import EXPLAINERS, Background, Contributions, Gradient
 from r2et.models import Additive, Linear
@@ -366,6 +367,16 @@ def test_parts_are_used_through_a_gauge_and_in_any_precision():
             assert len(calls) == 1, "the background alone"
             torch.testing.assert_close(found, EXPLAINER(Hidden(net), x, target), rtol=0, atol=close)
     assert isinstance(without_gauge(model, DOMAIN, COLUMNS.n), WithoutGauge)
+
+
+def test_parts_are_used_in_other_units(monkeypatch):
+    """A model that counts in plausible changes is still a sum over columns: no samples, the same contributions."""
+    model, x = Additive.from_rows(table(30), 2, columns=COLUMNS).double(), table(5)
+    scale = torch.where(COLUMNS.continuous, 0.25, 1.0).double()
+    scaled, z, _ = in_plausible_units(model, x, replace(DOMAIN, scale=scale))
+    expected = EXPLAINER(Hidden(model), x)
+    monkeypatch.setattr(Contributions, "_sampled", None)
+    torch.testing.assert_close(EXPLAINER.in_units(scale)(scaled, z), expected, rtol=0, atol=1e-10)
 
 
 def test_parts_that_are_not_the_model_are_not_believed():

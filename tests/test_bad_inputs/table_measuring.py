@@ -27,6 +27,8 @@ from tests.test_bad_inputs.objects import (
 )
 
 HALF = r2et.explainers.Gradient()
+#: predicts a number
+ONE = r2et.models.MLP(6, 1, hidden=(4,))
 
 
 def columns(**changes: object) -> r2et.Columns:
@@ -295,6 +297,7 @@ MEASURING = [
     row("individuality.Individuality: scores", lambda: Individuality.of(SCORES, 6), "lists", "whole numbers"),
     row("individuality.Individuality: features", lambda: Individuality.of(Y[None, :2], "6"), "features='6'"),
     # --- scores -------------------------------------------------------------------------------------------------
+    row("scores.output: two outputs", lambda: scores.output(LOGITS), "one output", "(5, 2)"),
     row("scores.check_score: unknown", lambda: scores.check_score("odds"), "'odds'"),
     row("scores.score: unknown", lambda: scores.score("odds", LOGITS, Y), "'odds'", "log-odds"),
     row("scores.log_odds: class out of range", lambda: scores.log_odds(LOGITS, Y + 1), "label 2", "0 to 1"),
@@ -437,6 +440,12 @@ MEASURING = [
     # --- metrics ------------------------------------------------------------------------------------------------
     row("metrics.auc_of_logits: logits", lambda: metrics.auc_of_logits([[0, 1]], Y), "logits=[[0, 1]]"),
     row("metrics.auc_of_logits: labels", lambda: metrics.auc_of_logits(X[:, :2], Y[:3]), "3 labels for 5 rows"),
+    row("metrics.r2: y is a list", lambda: metrics.r2(ONE, X, [1, 2]), "list"),
+    row("metrics.r2: all alike", lambda: metrics.r2(ONE, X, Y.double() * 0), "differ", "all 5 are 0.0"),
+    row("metrics.mae: y is too short", lambda: metrics.mae(ONE, X, Y.double()[:3]), "3 labels for 5 rows"),
+    row("metrics.r2_of_outputs: outputs", lambda: metrics.r2_of_outputs([1], Y), "outputs=[1]"),
+    row("metrics.mae_of_outputs: two outputs", lambda: metrics.mae_of_outputs(LOGITS, Y), "one output", "(5, 2)"),
+    row("metrics.quality: chunk_size", lambda: metrics.quality(NET, X, Y, chunk_size=2.5), "chunk_size=2.5"),
     row("metrics.auc: y is a list", lambda: metrics.auc(NET, X, Y.tolist()), "list"),
     row("metrics.auc: y is too short", lambda: metrics.auc(NET, X, Y[:3]), "3 labels for 5 rows"),
     row("metrics.auc: one class", lambda: metrics.auc(NET, X, Y * 0), "two classes", "0"),

@@ -130,6 +130,7 @@ ODD = [
     row("tables.class_order: order, odd", lambda: tables.class_order(pd.Series([0, 1]), order=5), "order=5"),
     row("tables.class_numbers: classes", lambda: tables.class_numbers(pd.Series([0]), 5), "classes=5"),
     row("tables.class_numbers: lists", lambda: tables.class_numbers(pd.Series([0]), [[0]]), "classes=[[0]]"),
+    row("auditing.Outcome: scale", lambda: auditing.Outcome(scale=0), "scale=0"),
     row("auditing.choose_rows: models", lambda: auditing.choose_rows(HERE, [NET]), "models"),
     row("auditing.choose_rows: every", lambda: auditing.choose_rows(HERE, every="no"), "every='no'"),
     row("auditing.from_table: rows before", lambda: auditing.from_table(OPENED, HERE, [-1]), "rows=[-1]"),

@@ -400,6 +400,7 @@ TRAINING = [
     row("tables.Plausible: percent", lambda: tables.Plausible(1.0, percent=-2.0), "percent=-2.0"),
     row("tables.parse_plausible: text", lambda: tables.parse_plausible("age", {}), "'age'", "column=number"),
     row("tables.parse_plausible: column", lambda: tables.parse_plausible("age=1", {}), "'age'"),
+    row("tables.as_numbers: text", lambda: tables.as_numbers(["a", 1]), "'a' in row 0"),
     row("tables.numeric_inputs: frame", lambda: tables.numeric_inputs(TABLE), "frame", "DataFrame"),
     row("tables.numeric_inputs: text", lambda: tables.numeric_inputs(FRAME.assign(f="a")), "numbers: f"),
     row("tables.numeric_inputs: columns alike", lambda: tables.numeric_inputs(ALIKE), "columns called 'a'"),

@@ -147,7 +147,6 @@ ROWS = [
     ("reasons {here}/model --data {here}/junk.csv -o r.csv", "it is no text"),
     ("reasons {here}/model --data {here}/latin.csv -o r.csv", "no column 'pay', 'visits', which the model needs"),
     ("reasons {here}/model --data {here}/twice.csv -o r.csv", "several columns called 'age'"),
-    ("reasons {here}/model --data {here}/hole.csv -o r.csv", "values are missing", "'pay'"),
     ("reasons {here}/model --data {here}/mixed.csv -o r.csv", "column 'age' held numbers in fit and holds 'x'"),
     ("reasons {here}/model --data {here}/infinite.csv -o r.csv", "column 'age' has infinite values"),
     ("reasons {here}/model --data {here}/nested.parquet -o r.csv", "'age' (list<"),

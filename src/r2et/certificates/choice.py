@@ -184,7 +184,7 @@ def certify_within(
         alike = explainer.alike(x) if type(explainer) is ColumnEffects else [(explainer, torch.arange(len(x)))]
         parts = []
         for part, rows in alike:
-            own = x[rows.to(x.device)]
+            own = x if len(alike) == 1 else x[rows.to(x.device)]
             with measuring(model, own):
                 certificate = _enclosed(
                     model,

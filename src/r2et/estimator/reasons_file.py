@@ -243,14 +243,15 @@ class _Csv(_Sink):
     header = True
 
     def write(self, table: pd.DataFrame) -> None:
-        table.to_csv(self.file, index=False, header=self.header, lineterminator="\n")
+        self.file.write(table.to_csv(index=False, header=self.header, lineterminator="\n").encode())
         self.header = False
 
 
 class _JsonLines(_Sink):
     def write(self, table: pd.DataFrame) -> None:
         if len(table):
-            table.to_json(self.file, orient="records", lines=True, force_ascii=False, double_precision=15)
+            lines = table.to_json(orient="records", lines=True, force_ascii=False, double_precision=15)
+            self.file.write(lines.encode())
 
 
 class _Parquet(_Sink):

@@ -178,3 +178,14 @@ def test_columns_that_look_like_a_category_are_named():
     broken[5, 2:] = 0
     assert notes(broken) == ()
     assert notes(x[:12]) == ()
+
+
+def test_contributions_to_the_score_are_attacked_not_those_to_the_probability():
+    """The latter are no sums over columns: each of them would be sampled, at every step."""
+    columns = r2et.Columns(("a", "b", "c"), ((0,), (1,), (2,)), ("number",) * 3, ((),) * 3)
+    explainer = r2et.explainers.Contributions(
+        columns=columns, background=r2et.explainers.Background([[0.0, 0.0, 0.0]])
+    )
+    for explanation, score in ((explainer, "log-odds"), (r2et.explainers.Gradient(), "probability")):
+        plan = make_plan(linear(3), normal(4, 3), Y[:4], options(k=2, explainer=explanation))
+        assert [attack.score for attack in plan.attacks if isinstance(attack, ERAttack)] == [score]

@@ -13,7 +13,7 @@ from r2et.auditing.result import AuditSettings
 from r2et.data.layouts import GraphLayout, ImageLayout
 from r2et.domain import Domain, Reach, Threat, chosen_threat, under_threat
 from r2et.errors import InputError
-from r2et.explainers import Explainer, table_explainer
+from r2et.explainers import Contributions, Explainer, table_explainer
 from r2et.numerics.checks import as_numbers, check_outcomes
 from r2et.numerics.memory import at_once
 from r2et.numerics.preflight import check_module
@@ -250,7 +250,11 @@ def choose_attacks(options: Options, explainer: Explainer, radius: float) -> tup
     noise = NoiseAttack(**shared)
     chosen = options.attacks
     if chosen is None:
-        plain = ERAttack(**shared, steps=options.steps), MSEAttack(**shared, steps=options.steps)
+        paper = {**shared, "steps": options.steps}
+        if isinstance(explainer, Contributions):
+            # those to the probability, which the paper attacks, are no sums: each would be sampled, at every step
+            paper["score"] = explainer.score
+        plain = ERAttack(**paper), MSEAttack(**paper)
         return [noise, *plain], WorstCase(**shared, budget=options.budget)
     if isinstance(chosen, str) or not isinstance(chosen, Iterable):
         raise InputError(f'attacks must be a list such as ["er", "mse"], got attacks={quoted(chosen)}')

@@ -18,6 +18,7 @@ from bracket_pages import brackets_page, memory_section
 from certificate_pages import certificates_page, draw_certificates, soundness_section
 from concept_figures import draw_concepts
 from list_figures import draw_lists
+from reason_pages import reasons_page
 from worst_case_pages import draw_worst_case, worst_case_page
 
 ROOT = Path(__file__).parent.parent
@@ -203,6 +204,8 @@ def main() -> None:
     (ROOT / "docs" / "results" / "certificates.md").write_text(page)
     brackets = json.loads((RESULTS / "brackets.json").read_text())
     (ROOT / "docs" / "results" / "brackets.md").write_text(brackets_page(brackets))
+    reasons = (json.loads((RESULTS / f"{name}.json").read_text()) for name in ("stable_reasons", "reasons"))
+    (ROOT / "docs" / "results" / "reasons.md").write_text(reasons_page(*reasons))
     worst_case = json.loads((RESULTS / "worst_case.json").read_text())
     draw_worst_case(worst_case, IMAGES / "worst-case.svg", save)
     (ROOT / "docs" / "results" / "worst-case.md").write_text(worst_case_page(worst_case))

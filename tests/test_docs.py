@@ -182,6 +182,7 @@ def test_results_pages_are_made_from_the_results_files():
             made.certificates_page(results("certificates")) + made.memory_section(results("memory")) + hunt,
         ),
         ("brackets", made.brackets_page(results("brackets"))),
+        ("reasons", made.reasons_page(results("stable_reasons"), results("reasons"))),
         ("speed", made.speed_page(results("speed"))),
         ("worst-case", made.worst_case_page(results("worst_case"))),
     ):

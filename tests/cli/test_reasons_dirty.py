@@ -214,9 +214,14 @@ def test_values_that_are_missing_where_the_training_missed_none(run, folder, tmp
     (tmp_path / "new.csv").write_text(german(frame), encoding="utf-8")
     arguments = ("--data", tmp_path / "new.csv", "-o", tmp_path / "r.csv", "--no-proof")
     found = run("reasons", folder / "model", *arguments)
-    assert found.code == 2
-    assert "values are missing in a column that missed none in fit: 'age' (3 of 60" in " ".join(found.err.split())
-    assert not (tmp_path / "r.csv").exists()
+    assert found.code == 0, found.err
+    assert "3, rows 0, 1, 2" in " ".join(found.out.split()), "they are counted and named"
+    assert set(pd.read_csv(tmp_path / "r.csv")["row"]) <= set(range(3, 60))
+    frame["age"] = np.nan
+    (tmp_path / "new.csv").write_text(german(frame), encoding="utf-8")
+    refused = run("reasons", folder / "model", *arguments)
+    assert refused.code == 2
+    assert "'age' (60 of 60" in " ".join(refused.err.split()), "no row is left to explain"
 
 
 def test_the_format_is_remembered_with_the_marks_of_missing_values(folder):

@@ -119,8 +119,8 @@ def check_outcomes(y: Tensor, rows: int, outputs: int) -> None:
     if outputs > 1:
         if y.is_floating_point():
             raise InputError(
-                f"the model has {outputs} outputs, so it predicts classes: labels must be whole class numbers, a "
-                f"1-d int64 tensor, got {y.dtype}; a model with one output (N, 1) predicts numbers"
+                f"the model has {outputs} outputs, so it predicts classes: labels must be whole class numbers "
+                f"without fractions, a 1-d int64 tensor, got {y.dtype}; one output (N, 1) predicts numbers"
             )
         check_labels(y, rows, outputs)
         return

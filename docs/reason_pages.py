@@ -24,8 +24,8 @@ def reasons_page(stable: dict[str, Any], speed: dict[str, Any]) -> str:
         f"{settings['k']}. P@{settings['k']} in percent and kappa, each [proven, attacked], means over {len(settings['seeds'])} seeds of "
         f"{settings['rows']} test rows each. What is proven holds even for attackers who change the prediction; what is attacked keeps it. Numbers "
         "move inside their range; flags, categories and missing values stay. Contributions are measured against at most "
-        f"{settings['background rows']} synthetic rows. Nothing was chosen on these rows, and no network was trained for stability: a linear model "
-        "by logistic regression, an MLP of 32 softplus neurons (beta 5), and an additive network, all by cross-entropy.",
+        f"{settings['background rows']} synthetic rows. Nothing was chosen on these rows, and no network was trained for stability: a linear model, "
+        "an MLP of 32 softplus neurons (beta 5) and an additive network, all by cross-entropy.",
         "",
         "*Lists*: how many lists there are in effect; with fewer than 1.5, or where two rows share more than 95 % of their lists, there is one list "
         "for everybody and no kappa.",

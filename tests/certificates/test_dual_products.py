@@ -263,5 +263,5 @@ def test_products_of_very_many_features_are_left_to_the_integral(monkeypatch):
     monkeypatch.setattr("r2et.certificates.dual.LONGEST_PRODUCTS", 11)
     assert certify(model, x, 2, explainer=PRODUCTS).methods == ("integral",)
     assert "dual" in certify(model, x, 2, explainer=Gradient()).methods
-    with pytest.raises(InputError, match="hours with 12 features"):
+    with pytest.raises(InputError, match="very long with 12 features"):
         certify(model, x, 2, explainer=PRODUCTS, method="dual")

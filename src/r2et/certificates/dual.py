@@ -38,7 +38,7 @@ TRIALS, FARTHER, CLOSE = 8, 2.0, 1.02
 CURVE, BEYOND = 10, 2.0
 #: where to begin, as a share of a guess
 FAR_BELOW = 0.02
-#: of gradient times input each pair of features has minima of its own: with more features they take hours
+#: of gradient times input each pair of features has minima of its own: with more features they take very long
 LONGEST_PRODUCTS = 2**15
 
 
@@ -54,7 +54,7 @@ def why_not_dual(network: Network, explainer: Explainer) -> str | None:
         return f"it is for {known}, not for {type(explainer).__name__}"
     features = network.base.shape[1]
     if type(explainer) is GradientTimesInput and features > LONGEST_PRODUCTS:
-        return f"of gradient times input it takes hours with {features:,} features (at most {LONGEST_PRODUCTS:,})"
+        return f"of gradient times input it takes very long with {features:,} features (at most {LONGEST_PRODUCTS:,})"
     asked = BYTES * column_pieces(network, explainer)
     if asked > MOST_BYTES:
         return (

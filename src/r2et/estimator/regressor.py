@@ -3,7 +3,7 @@
 # ruff: noqa: N803 - scikit-learn calls a table X
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -25,9 +25,6 @@ from r2et.numerics.values import check_positive, quoted
 from r2et.recipes.methods import OwnObjective
 from r2et.scores import TOLERANCE
 from r2et.tables.labels import as_numbers
-
-if TYPE_CHECKING:
-    pass
 
 #: rows of a target that are needed: some to train on, some to validate on
 LEAST_ROWS = 4

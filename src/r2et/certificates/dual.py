@@ -54,7 +54,8 @@ def why_not_dual(network: Network, explainer: Explainer) -> str | None:
         return f"it is for {known}, not for {type(explainer).__name__}"
     features = network.base.shape[1]
     if type(explainer) is GradientTimesInput and features > LONGEST_PRODUCTS:
-        return f"of gradient times input it takes very long with {features:,} features (at most {LONGEST_PRODUCTS:,})"
+        most = f"at most {LONGEST_PRODUCTS:,}"
+        return f"of gradient times input it takes very long with {features:,} features ({most})"
     asked = BYTES * column_pieces(network, explainer)
     if asked > MOST_BYTES:
         return (
